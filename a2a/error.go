@@ -148,7 +148,10 @@ func Invalid(field, format string, args ...any) *Error {
 func InvalidFields(violations []Violation) *Error {
 	texts := make([]string, len(violations))
 	for i, v := range violations {
-		texts[i] = v.Field + ": " + v.Description
+		texts[i] = v.Description
+		if v.Field != "" {
+			texts[i] = v.Field + ": " + v.Description
+		}
 	}
 	return &Error{
 		Code:       CodeInvalidParams,
