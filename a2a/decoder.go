@@ -192,7 +192,7 @@ func (d *decoder) pathString() string {
 		case b.Len() > 0:
 			b.WriteByte('.')
 		}
-		b.WriteString(s.name[:min(len(s.name), maxPathName)])
+		b.WriteString(truncate(s.name, maxPathName))
 	}
 	return b.String()
 }
@@ -525,7 +525,7 @@ func enum[E ~int8](d *decoder, lookup func(string) (E, bool), limit E) E {
 		name := unquote(d.value())
 		e, ok := lookup(name)
 		if !ok {
-			d.fail("has no value %q", name[:min(len(name), maxPathName)])
+			d.fail("has no value %q", truncate(name, maxPathName))
 		}
 		return e
 	case '0':

@@ -1,10 +1,5 @@
 package a2a
 
-import (
-	"maps"
-	"slices"
-)
-
 // AppendJSON appends the canonical JSON of the card, with the fields that are
 // part of its signed form (A2A §8.4.1).
 func (c *AgentCard) AppendJSON(dst []byte) []byte {
@@ -96,7 +91,7 @@ func (r *SecurityRequirement) AppendJSON(dst []byte) []byte {
 		return append(dst, '}')
 	}
 	dst = append(appendKey(dst, "schemes"), '{')
-	for i, name := range slices.Sorted(maps.Keys(r.Schemes)) {
+	for i, name := range sortedKeys(r.Schemes) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -109,7 +104,7 @@ func (r *SecurityRequirement) AppendJSON(dst []byte) []byte {
 
 func appendSecuritySchemes(dst []byte, schemes map[string]SecurityScheme) []byte {
 	dst = append(dst, '{')
-	for i, name := range slices.Sorted(maps.Keys(schemes)) {
+	for i, name := range sortedKeys(schemes) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}

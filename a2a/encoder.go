@@ -165,7 +165,7 @@ func appendTextList(dst []byte, list []string) []byte {
 // appendTextMap appends a map in the order of its keys.
 func appendTextMap(dst []byte, name string, m map[string]string) []byte {
 	dst = append(appendKey(dst, name), '{')
-	for i, key := range slices.Sorted(maps.Keys(m)) {
+	for i, key := range sortedKeys(m) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -212,3 +212,6 @@ func optObject[T any, P appender[T]](dst []byte, name string, v P) []byte {
 	}
 	return v.AppendJSON(appendKey(dst, name))
 }
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
