@@ -125,6 +125,7 @@ type Task struct {
 	Done     int       // steps that the turn has committed
 	Messages int64     // user messages so far
 	Read     int64     // user messages that were handed to a turn
+	Since    int64     // Read before the current turn began: its messages are Since+1 to Read
 	Created  time.Time
 	Expires  time.Time // when a terminal task is removed; zero: never
 	Meta     []byte    // the engine's own; immutable
@@ -196,7 +197,7 @@ type Set struct {
 	Turn    *int
 	Attempt *int
 	Done    *int
-	ReadAll bool      // hands all messages so far to the turn
+	ReadAll bool      // hands all messages so far, those of this change included, to a new turn: Since = Read, Read = Messages
 	Expires time.Time // zero keeps
 }
 
@@ -216,7 +217,7 @@ type Change struct {
 	At time.Time
 
 	Claim  *Claim   // to be made; a *DuplicateError when its key is taken by a live claim
-	Settle *Claim   // to be answered: finds the claim by its key and sets Task and Reply
+	Settle *Claim   // to be answered: finds the claim by its key and sets Task and Reply; with neither, the claim is given up
 	State  a2a.JSON // new private state
 	Result *Result
 	Grant  *Grant // a new request

@@ -1,0 +1,695 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// Request is a message that was received for an agent, checked as far as that
+// is possible without the store.
+type Request struct {
+	Spec          *Spec
+	Scope         store.Scope // of one caller
+	Caller        agent.Caller
+	Authenticated bool
+	Message       *a2a.Message
+	Config        a2a.SendMessageConfiguration
+	Metadata      a2a.JSON // of the request
+	Extensions    []string // that are active
+}
+
+// meta is what the engine keeps with a task from its first message.
+type meta struct {
+	Caller      agent.Caller `json:"caller,omitzero"`
+	Accept      []string     `json:"accept,omitempty"`
+	Extensions  []string     `json:"extensions,omitempty"`
+	Traceparent string       `json:"traceparent,omitempty"`
+	Metadata    a2a.JSON     `json:"metadata,omitempty"` // of the task
+}
+
+func (m *meta) encode() []byte {
+	b, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // of strings and valid JSON only
+	}
+	return b
+}
+
+func decodeMeta(b []byte) *meta {
+	m := &meta{}
+	_ = json.Unmarshal(b, m) // it is our own; a task without it can still be run
+	return m
+}
+
+// accepted is what became of a message.
+type accepted struct {
+	run     *run     // that handles a new task; nil otherwise
+	watcher *watcher // of the task, from before the message was committed on
+	id      string
+	number  int64 // of the message within the task
+	seq     int64 // of the event after which everything is news to the sender
+	reply   *a2a.Message
+}
+
+func (a *accepted) close() {
+	if a.watcher != nil {
+		a.watcher.close()
+	}
+}
+
+// Send accepts a message and returns the task when it is terminal or
+// interrupted, or at once where that was asked for; or the message that the
+// agent answered (A2A §3.1.1). When ctx ends first, the task goes on.
+func (e *Engine) Send(ctx context.Context, q *Request) (*a2a.SendMessageResponse, error) {
+	a, err := e.accept(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	if a.reply != nil {
+		return &a2a.SendMessageResponse{Message: a.reply}, nil
+	}
+	if q.Config.ReturnImmediately {
+		if err := e.underWay(ctx, a); err != nil {
+			return nil, err
+		}
+	} else if err := e.settled(ctx, a); err != nil {
+		return nil, err
+	}
+	t, err := e.answer(ctx, q, a)
+	if err != nil {
+		return nil, err
+	}
+	return &a2a.SendMessageResponse{Task: t}, nil
+}
+
+// answer returns the task as a sender gets to see it.
+func (e *Engine) answer(ctx context.Context, q *Request, a *accepted) (*a2a.Task, error) {
+	if a.run != nil {
+		if t := a.run.seen(a.watcher.seq); t != nil {
+			t.History = newest(t.History, historyLimit(q.Spec, q.Config.HistoryLength))
+			return t, nil
+		}
+	}
+	return e.Get(ctx, q.Scope, q.Spec, a.id, q.Config.HistoryLength)
+}
+
+// underWay waits until a new task is working, or known to wait for a worker.
+func (e *Engine) underWay(ctx context.Context, a *accepted) error {
+	if a.run == nil {
+		return nil
+	}
+	if a.run.state() != a2a.StateSubmitted {
+		return nil
+	}
+	wait, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	for {
+		event, err := a.watcher.next(wait)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return nil // no worker is free: SUBMITTED it is
+		case event.Kind == store.KindStatus && stateOf(event.Body) != a2a.StateSubmitted:
+			return nil
+		}
+	}
+}
+
+func (r *run) state() a2a.TaskState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.row.State
+}
+
+// settled waits until the task is terminal or interrupted, and in the latter
+// case until the message itself has been given to a turn.
+func (e *Engine) settled(ctx context.Context, a *accepted) error {
+	row, err := e.rowOf(ctx, a)
+	if err != nil {
+		return err
+	}
+	if row.State.Terminal() || row.State.Interrupted() && row.Read >= a.number {
+		return nil
+	}
+	for {
+		event, err := a.watcher.next(ctx)
+		if errors.Is(err, ErrDraining) {
+			return errDraining
+		}
+		if err != nil {
+			return err
+		}
+		if event.Kind != store.KindStatus {
+			continue
+		}
+		if end, err := e.ends(ctx, a, stateOf(event.Body)); err != nil || end {
+			return err
+		}
+	}
+}
+
+// rowOf returns the row of an accepted task without a read where that can be.
+func (e *Engine) rowOf(ctx context.Context, a *accepted) (*store.Task, error) {
+	if a.run != nil {
+		a.run.mu.Lock()
+		row := a.run.row
+		a.run.mu.Unlock()
+		return &row, nil
+	}
+	row, err := e.store.Task(ctx, nodeScope, a.id)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return row, nil
+}
+
+// ends says whether a sender is done with the task when it gets into a state.
+func (e *Engine) ends(ctx context.Context, a *accepted, state a2a.TaskState) (bool, error) {
+	if state.Terminal() {
+		return true, nil
+	}
+	if !state.Interrupted() {
+		return false, nil
+	}
+	if a.number <= 1 {
+		return true, nil // the first message is read by the first turn
+	}
+	row, err := e.store.Task(ctx, nodeScope, a.id)
+	if err != nil {
+		return false, unavailable(err)
+	}
+	return row.Read >= a.number, nil
+}
+
+// Stream accepts a message and returns the task and its events, or the message
+// that the agent answered (A2A §3.1.2). The stream ends when the task is
+// terminal or asks for input; it stays open when it asks for authorization,
+// since a grant comes without a message (A2A §7.6.1).
+func (e *Engine) Stream(ctx context.Context, q *Request) (*Stream, error) {
+	a, err := e.accept(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if a.reply != nil {
+		a.close()
+		response := a2a.StreamResponse{Message: a.reply}
+		return &Stream{first: &Frame{Body: response.AppendJSON(nil)}, ended: true}, nil
+	}
+	s := &Stream{watcher: a.watcher}
+	s.until = func(ctx context.Context, state a2a.TaskState) (bool, error) {
+		if state == a2a.StateAuthRequired {
+			return false, nil
+		}
+		return e.ends(ctx, a, state)
+	}
+	t, row, err := e.opening(ctx, q, a)
+	if err != nil {
+		a.close()
+		return nil, err
+	}
+	s.ended = t.Status.State.Terminal() || t.Status.State == a2a.StateInputRequired && row.Read >= a.number
+	response := a2a.StreamResponse{Task: t}
+	s.first = &Frame{Seq: a.watcher.seq, Body: response.AppendJSON(nil)}
+	return s, nil
+}
+
+// opening returns the task that a stream begins with, and sets the watcher to
+// it. That of a new task is the task as it was submitted, so that every stream
+// of a new task tells the whole story.
+func (e *Engine) opening(ctx context.Context, q *Request, a *accepted) (*a2a.Task, *store.Task, error) {
+	limit := historyLimit(q.Spec, q.Config.HistoryLength)
+	if a.run != nil {
+		row, err := e.rowOf(ctx, a)
+		return a.run.submitted(limit), row, err
+	}
+	item, err := e.store.Read(ctx, nodeScope, a.id, store.Want{Messages: limit, Artifacts: true})
+	if err != nil {
+		return nil, nil, unavailable(err)
+	}
+	t, err := taskOf(item)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.watcher.key = item.Key
+	a.watcher.seq = item.Seq
+	return t, &item.Task, nil
+}
+
+// submitted returns a new task as it was submitted.
+func (r *run) submitted(history int) *a2a.Task {
+	return &a2a.Task{
+		ID: r.id, ContextID: r.row.Context, Artifacts: []a2a.Artifact{},
+		Status:  a2a.TaskStatus{State: a2a.StateSubmitted, Timestamp: r.born},
+		History: newest([]a2a.Message{r.message}, history),
+	}
+}
+
+// accept finds what a message belongs to, and commits it there.
+func (e *Engine) accept(ctx context.Context, q *Request) (*accepted, error) {
+	if e.Draining() {
+		return nil, errDraining
+	}
+	claim := e.claimFor(q)
+	if claim != nil {
+		if a, err := e.duplicate(ctx, q, claim); a != nil || err != nil {
+			return a, err
+		}
+	}
+	if err := e.checkReferences(ctx, q); err != nil {
+		return nil, err
+	}
+	if q.Message.TaskID == "" {
+		return e.create(ctx, q, claim)
+	}
+	return e.follow(ctx, q, claim)
+}
+
+// checkReferences refuses references to tasks that are not the caller's, with
+// the error for tasks that do not exist.
+func (e *Engine) checkReferences(ctx context.Context, q *Request) error {
+	for _, id := range q.Message.ReferenceTaskIDs {
+		if _, err := e.store.Task(ctx, q.Scope, id); err != nil {
+			if errors.Is(err, store.ErrNotFound) {
+				return a2a.TaskNotFound(id)
+			}
+			return unavailable(err)
+		}
+	}
+	return nil
+}
+
+// create starts a new task.
+func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim) (*accepted, error) {
+	tenant, owner, ok := q.Scope.Owner()
+	if !ok {
+		return nil, a2a.Errorf(a2a.CodeInternal, "a message needs the scope of one caller")
+	}
+	contextID := q.Message.ContextID
+	if contextID == "" {
+		contextID = newID()
+	}
+	m := &meta{Caller: q.Caller, Accept: q.Config.AcceptedOutputModes, Extensions: q.Extensions, Traceparent: traceparent(ctx)}
+	message := *q.Message
+	id := newID()
+	message.TaskID, message.ContextID = id, contextID
+	row := store.Task{
+		ID: id, Tenant: tenant, Owner: owner, Agent: q.Spec.ID, Context: contextID,
+		State: a2a.StateWorking, Turn: 1, Attempt: 1, Messages: 1, Read: 1,
+		Created: time.Now(), Meta: m.encode(),
+	}
+	r := e.newRun(q.Spec, row, m)
+	r.cause, r.input, r.claim, r.message = agent.CauseMessage, []a2a.Message{message}, claim, message
+	r.fresh = []store.Event{messageEvent(&message), statusEvent(id, contextID, a2a.StateSubmitted, nil, nil)}
+	r.view = &a2a.Task{
+		ID: id, ContextID: contextID, Status: a2a.TaskStatus{State: a2a.StateSubmitted},
+		Artifacts: []a2a.Artifact{}, History: []a2a.Message{message},
+	}
+	if claim != nil {
+		a, err := e.makeClaim(ctx, q, r, claim)
+		if a != nil || err != nil {
+			return a, err
+		}
+	}
+	watcher := e.watch(id)
+	if err := e.enter(r); err != nil {
+		watcher.close()
+		if claim != nil {
+			r.refuse(err)
+		}
+		return nil, err
+	}
+	r.start()
+	return e.await(ctx, r, watcher)
+}
+
+// await waits until it is known what a new message came to.
+func (e *Engine) await(ctx context.Context, r *run, watcher *watcher) (*accepted, error) {
+	a := &accepted{run: r, watcher: watcher, id: r.id, number: 1, seq: int64(len(r.fresh))}
+	select {
+	case <-r.known:
+	case <-ctx.Done():
+		watcher.close()
+		return nil, ctx.Err()
+	}
+	switch {
+	case r.err != nil:
+		watcher.close()
+		return nil, r.err
+	case r.reply != nil:
+		watcher.close()
+		a.watcher, a.reply = nil, r.reply
+	default:
+		watcher.key, watcher.seq = r.key(), a.seq
+	}
+	return a, nil
+}
+
+// follow gives a message to an existing task: to its next turn, which begins at
+// once when none is running.
+func (e *Engine) follow(ctx context.Context, q *Request, claim *store.Claim) (*accepted, error) {
+	id := q.Message.TaskID
+	watcher := e.watch(id)
+	for {
+		row, err := e.findTask(ctx, q.Scope, q.Spec, id)
+		if err == nil {
+			err = checkFollow(q, row)
+		}
+		if err != nil {
+			watcher.close()
+			return nil, err
+		}
+		watcher.key = row.Key
+		a, err := e.append(ctx, q, row, claim)
+		if errors.Is(err, store.ErrConflict) {
+			continue // the task has changed since; look again
+		}
+		if duplicate, ok := errors.AsType[*store.DuplicateError](err); ok {
+			watcher.close()
+			return e.joinClaim(ctx, q, &duplicate.Claim, claim)
+		}
+		if err != nil {
+			watcher.close()
+			return nil, unavailable(err)
+		}
+		watcher.seq = a.seq
+		a.watcher = watcher
+		return a, nil
+	}
+}
+
+func checkFollow(q *Request, row *store.Task) error {
+	switch {
+	case q.Message.ContextID != "" && q.Message.ContextID != row.Context:
+		return a2a.Invalid("message.contextId", "is not the context of task %s", row.ID)
+	case row.State.Terminal():
+		return &a2a.Error{
+			Code:     a2a.CodeUnsupportedOperation,
+			Message:  "The task is " + row.State.String() + " and takes no more messages; send a new one in its context, with the task in referenceTaskIds",
+			Metadata: map[string]string{"taskId": row.ID},
+		}
+	case q.Spec.Limits.Unread > 0 && row.Unread() >= int64(q.Spec.Limits.Unread):
+		return &a2a.Error{
+			Code: a2a.CodeResourceExhausted, Message: "Too many messages of this task are waiting for the agent",
+			RetryAfter: time.Second, Metadata: map[string]string{"taskId": row.ID},
+		}
+	}
+	return nil
+}
+
+// append commits a message to a task as it was read.
+func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim *store.Claim) (*accepted, error) {
+	message := *q.Message
+	message.ContextID = row.Context
+	c := &store.Change{
+		Task:   row.Key,
+		Guard:  store.Guard{States: store.Live, Lease: &row.Lease, Turn: row.Turn},
+		Events: []store.Event{messageEvent(&message)},
+		Claim:  claim,
+	}
+	if claim != nil {
+		claim.Task = row.ID
+	}
+	begins := row.Lease == 0
+	if begins {
+		c.Set = e.nextTurn(row.Turn)
+		c.Events = append(c.Events, statusEvent(row.ID, row.Context, a2a.StateWorking, nil, nil))
+	}
+	r := e.run(row.ID)
+	if r != nil {
+		r.blur()
+	}
+	if begins {
+		if limit := q.Spec.Limits.Turns; limit > 0 && row.Turn >= limit {
+			return nil, a2a.Errorf(a2a.CodeResourceExhausted, "The task has had its limit of %d turns", limit)
+		}
+	}
+	if err := e.store.Commit(ctx, c); err != nil {
+		return nil, err
+	}
+	e.hub.publish(row.ID, c.Events)
+	a := &accepted{id: row.ID, number: c.After.Messages, seq: c.Events[len(c.Events)-1].Seq}
+	if begins {
+		e.cfg.Observer.StateChanged(q.Spec.ID, a2a.StateWorking)
+		err := e.goOn(c.After, q.Spec, func(r *run) {
+			r.cause = agent.CauseMessage
+			if c.After.Read-c.After.Since == 1 {
+				r.input = []a2a.Message{message}
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// nextTurn are the values of a row whose next turn begins on this node.
+func (e *Engine) nextTurn(turn int) store.Set {
+	working, none, lease := a2a.StateWorking, store.WaitNone, e.epoch
+	next, first, zero := turn+1, 1, 0
+	return store.Set{
+		State: &working, Wait: &none, Lease: &lease,
+		Turn: &next, Attempt: &first, Done: &zero, ReadAll: true,
+	}
+}
+
+// goOn runs the turn of a task whose row says that this node does.
+func (e *Engine) goOn(row store.Task, spec *Spec, prepare func(*run)) error {
+	r := e.newRun(spec, row, decodeMeta(row.Meta))
+	close(r.known)
+	prepare(r)
+	var err error
+	if r.private, err = e.store.Private(context.Background(), row.Key); err != nil {
+		return e.orphan(row, err)
+	}
+	if r.input == nil && row.Read > row.Since {
+		if r.input, err = e.messages(context.Background(), row.Key, row.Since+1); err != nil {
+			return e.orphan(row, err)
+		}
+		r.input = r.input[:min(len(r.input), int(row.Read-row.Since))]
+	}
+	if err := e.enter(r); err != nil {
+		return nil // the node is stopping; the task goes on elsewhere or later
+	}
+	r.start()
+	return nil
+}
+
+// messages returns the user messages of a task from a number on.
+func (e *Engine) messages(ctx context.Context, key, from int64) ([]a2a.Message, error) {
+	events, err := e.store.Messages(ctx, key, from)
+	if err != nil {
+		return nil, err
+	}
+	messages := make([]a2a.Message, len(events))
+	for i := range events {
+		if err := a2a.Unmarshal(events[i].Body, &messages[i]); err != nil {
+			return nil, err
+		}
+	}
+	return messages, nil
+}
+
+// skillOf returns the skill that a message names, or "".
+func skillOf(m *a2a.Message) string {
+	var named struct {
+		SkillID string `json:"skillId"`
+	}
+	if m.Metadata == nil || json.Unmarshal(m.Metadata, &named) != nil {
+		return ""
+	}
+	return named.SkillID
+}
+
+// SkillOf returns the id of the skill that a message names in its
+// metadata.skillId, or "".
+func SkillOf(m *a2a.Message) string { return skillOf(m) }
+
+func newID() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic(err) // the operating system has no randomness
+	}
+	return id.String()
+}
+
+func (e *Engine) expiry(spec *Spec) time.Time { return time.Now().Add(spec.Retention) }
+
+// claimKey is a claim as this node knows it.
+type claimKey struct{ tenant, owner, agent, key string }
+
+func keyOf(c *store.Claim) claimKey { return claimKey{c.Tenant, c.Owner, c.Agent, c.Key} }
+
+// claimFor returns the claim that a message makes, nil when repetitions are not
+// recognized (A2A §3.3.1).
+func (e *Engine) claimFor(q *Request) *store.Claim {
+	tenant, owner, ok := q.Scope.Owner()
+	switch q.Spec.Idempotency {
+	case IdempotencyAuto:
+		ok = ok && q.Authenticated
+	case IdempotencyOff:
+		ok = false
+	}
+	if !ok {
+		return nil
+	}
+	message := *q.Message
+	key := "message:" + message.MessageID
+	if business := businessKey(&message); business != "" {
+		key = "key:" + business
+		message.MessageID = ""
+	}
+	hash := sha256.Sum256(message.AppendJSON(nil))
+	return &store.Claim{
+		Tenant: tenant, Owner: owner, Agent: q.Spec.ID, Key: key,
+		Hash: hash[:], Lease: e.epoch, Expires: time.Now().Add(q.Spec.Claims),
+	}
+}
+
+// businessKey returns metadata.idempotencyKey of a message, or "".
+func businessKey(m *a2a.Message) string {
+	var named struct {
+		Key string `json:"idempotencyKey"`
+	}
+	if m.Metadata == nil || json.Unmarshal(m.Metadata, &named) != nil {
+		return ""
+	}
+	return named.Key
+}
+
+// duplicate answers a message that was sent before.
+func (e *Engine) duplicate(ctx context.Context, q *Request, claim *store.Claim) (*accepted, error) {
+	earlier, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if earlier.Task == "" && earlier.Reply == nil {
+		// Being worked on here or elsewhere, or left by a dead node: making the
+		// claim tells which.
+		e.mu.Lock()
+		r := e.claims[keyOf(claim)]
+		e.mu.Unlock()
+		if r == nil {
+			return nil, nil
+		}
+	}
+	return e.joinClaim(ctx, q, earlier, claim)
+}
+
+// makeClaim claims a message before anything is done about it, so that it is
+// done once. It returns what an earlier message came to when there was one.
+func (e *Engine) makeClaim(ctx context.Context, q *Request, r *run, claim *store.Claim) (*accepted, error) {
+	e.mu.Lock()
+	if earlier := e.claims[keyOf(claim)]; earlier != nil {
+		e.mu.Unlock()
+		return e.joinClaim(ctx, q, earlier.claim, claim)
+	}
+	e.claims[keyOf(claim)] = r
+	e.mu.Unlock()
+	err := e.store.Commit(ctx, &store.Change{Claim: claim})
+	if err == nil {
+		return nil, nil
+	}
+	r.claim = nil
+	e.mu.Lock()
+	delete(e.claims, keyOf(claim))
+	e.mu.Unlock()
+	if duplicate, ok := errors.AsType[*store.DuplicateError](err); ok {
+		r.err = errRepeated
+		close(r.known)
+		return e.joinClaim(ctx, q, &duplicate.Claim, claim)
+	}
+	r.err = unavailable(err)
+	close(r.known)
+	return nil, r.err
+}
+
+var errRepeated = &a2a.Error{
+	Code: a2a.CodeUnavailable, Message: "The same message is being handled; send it again", RetryAfter: time.Second,
+}
+
+func (e *Engine) releaseClaim(r *run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.claims[keyOf(r.claim)] == r {
+		delete(e.claims, keyOf(r.claim))
+	}
+}
+
+// joinClaim lets a repeated message share what the first one came to.
+func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store.Claim) (*accepted, error) {
+	if string(earlier.Hash) != string(mine.Hash) {
+		if key := businessKey(q.Message); key != "" {
+			return nil, a2a.Invalid("message.metadata.idempotencyKey", "was used for another message")
+		}
+		return nil, a2a.Invalid("message.messageId", "was used for another message")
+	}
+	e.cfg.Observer.Duplicate(q.Spec.ID)
+	for earlier.Task == "" && earlier.Reply == nil {
+		var err error
+		if earlier, err = e.awaitClaim(ctx, q, mine); err != nil {
+			return nil, err
+		}
+	}
+	if earlier.Reply != nil {
+		reply := &a2a.Message{}
+		if err := a2a.Unmarshal(earlier.Reply, reply); err != nil {
+			return nil, err
+		}
+		return &accepted{reply: reply}, nil
+	}
+	watcher := e.watch(earlier.Task)
+	row, err := e.findTask(ctx, q.Scope, q.Spec, earlier.Task)
+	if err != nil {
+		watcher.close()
+		return nil, err
+	}
+	watcher.key, watcher.seq = row.Key, row.Seq
+	return &accepted{watcher: watcher, id: row.ID, number: min(row.Messages, 1), seq: row.Seq}, nil
+}
+
+// awaitClaim waits until an unanswered claim is answered, and returns it.
+func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim) (*store.Claim, error) {
+	e.mu.Lock()
+	r := e.claims[keyOf(claim)]
+	e.mu.Unlock()
+	if r != nil {
+		select {
+		case <-r.known:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+	} else {
+		// Another node works on it, and this one hears nothing of claims.
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	earlier, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errRepeated // given up; the next attempt makes it anew
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return earlier, nil
+}

@@ -1,0 +1,380 @@
+// Package engine is the life of a task: it accepts messages, runs turns, turns
+// their steps into committed events, lets watchers follow, cancels, waits and
+// recovers. Nothing is visible before it is committed.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// Spec is what the engine has to know of an agent. It is immutable: a turn
+// keeps the one that it began with.
+type Spec struct {
+	ID     string
+	Run    agent.Agent
+	Skills []a2a.AgentSkill
+
+	Answers     Answers
+	Idempotency Idempotency
+	OnInterrupt OnInterrupt
+	// FirstStepWait is how long a new task may stay invisible while the agent
+	// decides between a task and a message.
+	FirstStepWait time.Duration
+	Limits        Limits
+	// Retention is how long a terminal task is kept; zero: for ever.
+	Retention time.Duration
+	// Claims is how long a repeated message is recognized.
+	Claims time.Duration
+	// History is how many messages are returned when the client does not say.
+	History int
+}
+
+// Limits end a turn; zero is no limit.
+type Limits struct {
+	Inactivity    time.Duration // without a step
+	Total         time.Duration // from the creation of the task, waits included
+	Steps         int           // of one turn
+	ArtifactBytes int64         // emitted by one turn
+	Turns         int           // of one task
+	Unread        int           // messages waiting for a turn
+}
+
+// Answers says what an agent may answer with.
+type Answers uint8
+
+// What an agent may answer with.
+const (
+	AnswersEither Answers = iota
+	AnswersTask
+	AnswersMessage
+)
+
+// Idempotency says for whom a repeated message is recognized.
+type Idempotency uint8
+
+// For whom a repeated message is recognized: authenticated callers,
+// everybody, nobody.
+const (
+	IdempotencyAuto Idempotency = iota
+	IdempotencyOn
+	IdempotencyOff
+)
+
+// OnInterrupt says what becomes of a turn whose node died.
+type OnInterrupt uint8
+
+// What becomes of a turn whose node died. Fail is the default, since a side
+// effect done twice is worse than a failure.
+const (
+	InterruptFail OnInterrupt = iota
+	InterruptResume
+)
+
+// Observer is told what happens, for metrics. Its methods have to be quick.
+type Observer interface {
+	TaskCreated(agent string)
+	StateChanged(agent string, to a2a.TaskState)
+	TurnStarted(agent string, attempt int)
+	TurnEnded(agent string, took time.Duration)
+	Steps(agent string, n int)
+	Duplicate(agent string)
+	Watchers(delta int)
+}
+
+// Sealer encrypts what has to be kept but not read, such as the data of a
+// grant.
+type Sealer interface {
+	Seal(plain []byte) ([]byte, error)
+	Open(sealed []byte) ([]byte, error)
+}
+
+// Config is what an engine runs on.
+type Config struct {
+	Store  store.Store
+	Agents func(id string) *Spec // nil for an agent that does not exist (any more)
+	Logger *slog.Logger          // nil: slog.Default()
+	// Node names this node in the store.
+	Node string
+	// Lease is how long this node counts as alive without a sign of life;
+	// 0: 10 s.
+	Lease time.Duration
+	// Turns is how many turns run at once; 0: 4096. Queue is how many more
+	// may wait; 0: 65536.
+	Turns int
+	Queue int
+	// Sealer is nil when grants cannot carry data.
+	Sealer   Sealer
+	Observer Observer     // nil: nobody
+	Tracer   trace.Tracer // nil: no traces
+	// JobsDue is called after a commit that made a job, with its time.
+	JobsDue func(time.Time)
+}
+
+// Engine runs tasks. Create it with New, then Start it; Stop it before its
+// store is closed.
+type Engine struct {
+	cfg   Config
+	store store.Store
+	log   *slog.Logger
+	hub   hub
+
+	epoch int64
+	slots chan struct{} // one for each turn that runs
+
+	mu       sync.Mutex
+	runs     map[string]*run // by task id, visible ones
+	claims   map[claimKey]*run
+	waiting  int      // runs without a slot
+	orphans  []string // tasks to recover, see orphan
+	draining bool
+
+	drained  chan struct{} // closed when the engine takes nothing more
+	turns    sync.WaitGroup
+	services sync.WaitGroup
+	stop     context.CancelFunc
+}
+
+// New returns an engine that is not started yet.
+func New(cfg Config) *Engine {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 10 * time.Second
+	}
+	if cfg.Turns == 0 {
+		cfg.Turns = 4096
+	}
+	if cfg.Queue == 0 {
+		cfg.Queue = 65536
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = nobody{}
+	}
+	if cfg.Tracer == nil {
+		cfg.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+	if cfg.JobsDue == nil {
+		cfg.JobsDue = func(time.Time) {}
+	}
+	return &Engine{
+		cfg:     cfg,
+		store:   cfg.Store,
+		log:     cfg.Logger,
+		slots:   make(chan struct{}, cfg.Turns),
+		runs:    map[string]*run{},
+		claims:  map[claimKey]*run{},
+		drained: make(chan struct{}),
+	}
+}
+
+// Start enters the node into the store, keeps its lease alive, recovers what
+// dead nodes left behind, and removes what has expired. It returns when the
+// engine can accept messages.
+func (e *Engine) Start(ctx context.Context) error {
+	epoch, err := e.store.Join(ctx, e.cfg.Node, e.cfg.Lease)
+	if err != nil {
+		return fmt.Errorf("join node: %w", err)
+	}
+	e.epoch = epoch
+	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	e.service(ctx, e.cfg.Lease/3, e.renew)
+	e.service(ctx, e.cfg.Lease/10, e.recover)
+	e.service(ctx, time.Minute, e.expire)
+	return nil
+}
+
+// service calls f at once and then at every interval until ctx ends.
+func (e *Engine) service(ctx context.Context, every time.Duration, f func(context.Context)) {
+	e.services.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			f(ctx)
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	})
+}
+
+func (e *Engine) renew(ctx context.Context) {
+	err := e.store.Renew(ctx, e.epoch, e.cfg.Lease)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, store.ErrConflict):
+		// Another node may run our tasks by now; every write of ours is fenced.
+		e.log.ErrorContext(ctx, "The lease of this node has run out; its turns are given up", "epoch", e.epoch)
+		for _, r := range e.active() {
+			r.halt(errLost)
+		}
+	default:
+		e.log.WarnContext(ctx, "The lease of this node could not be renewed", "error", err)
+	}
+}
+
+func (e *Engine) expire(ctx context.Context) {
+	const batch = 500
+	for ctx.Err() == nil {
+		n, err := e.store.Expire(ctx, batch)
+		if err != nil {
+			if ctx.Err() == nil {
+				e.log.WarnContext(ctx, "Expired tasks could not be removed", "error", err)
+			}
+			return
+		}
+		if n < batch {
+			return
+		}
+	}
+}
+
+// Draining reports whether the engine has begun to stop.
+func (e *Engine) Draining() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.draining
+}
+
+// Drain stops taking messages, ends the streams, hands over the turns that can
+// be resumed, and waits for the others until ctx ends.
+func (e *Engine) Drain(ctx context.Context) {
+	e.mu.Lock()
+	if !e.draining {
+		e.draining = true
+		close(e.drained)
+	}
+	e.mu.Unlock()
+	for _, r := range e.active() {
+		if r.spec.OnInterrupt == InterruptResume {
+			r.halt(errHandedOver)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		e.turns.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	for _, r := range e.active() {
+		r.halt(errShutdown)
+	}
+	<-done
+}
+
+// Stop drains and then leaves the store.
+func (e *Engine) Stop(ctx context.Context) error {
+	e.Drain(ctx)
+	if e.stop == nil {
+		return nil
+	}
+	e.stop()
+	e.services.Wait()
+	if err := e.store.Leave(context.WithoutCancel(ctx), e.epoch); err != nil {
+		return fmt.Errorf("leave node: %w", err)
+	}
+	return nil
+}
+
+// active returns the runs under way.
+func (e *Engine) active() []*run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	runs := make([]*run, 0, len(e.runs))
+	for _, r := range e.runs {
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// enter counts a new run in, or refuses it.
+func (e *Engine) enter(r *run) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return errDraining
+	}
+	if e.waiting >= e.cfg.Queue {
+		return &a2a.Error{
+			Code:       a2a.CodeResourceExhausted,
+			Message:    "Too many tasks are waiting for a free worker; try again later",
+			RetryAfter: 5 * time.Second,
+		}
+	}
+	e.runs[r.id] = r
+	e.turns.Add(1)
+	return nil
+}
+
+func (e *Engine) leave(r *run) {
+	e.mu.Lock()
+	delete(e.runs, r.id)
+	e.mu.Unlock()
+	e.turns.Done()
+}
+
+func (e *Engine) run(id string) *run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.runs[id]
+}
+
+// Why a run is halted.
+var (
+	errCanceled   = errors.New("the task was canceled")
+	errLost       = errors.New("the task was taken over by another node")
+	errHandedOver = errors.New("the node is stopping and hands the turn over")
+	errShutdown   = errors.New("the node is stopping and its grace period is over")
+)
+
+// ErrDraining ends the streams of a node that is stopping.
+var ErrDraining = errors.New("the node is stopping; reconnect")
+
+var errDraining = &a2a.Error{
+	Code:       a2a.CodeUnavailable,
+	Message:    "This node is stopping; send the request again",
+	RetryAfter: time.Second,
+	Err:        ErrDraining,
+}
+
+// unavailable turns an error of the store into one of the protocol.
+func unavailable(err error) error {
+	if _, ok := errors.AsType[*a2a.Error](err); ok || err == nil ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &a2a.Error{
+		Code:       a2a.CodeUnavailable,
+		Message:    "The task store is not available; send the request again",
+		RetryAfter: time.Second,
+		Err:        err,
+	}
+}
+
+type nobody struct{}
+
+func (nobody) TaskCreated(string)                 {}
+func (nobody) StateChanged(string, a2a.TaskState) {}
+func (nobody) TurnStarted(string, int)            {}
+func (nobody) TurnEnded(string, time.Duration)    {}
+func (nobody) Steps(string, int)                  {}
+func (nobody) Duplicate(string)                   {}
+func (nobody) Watchers(int)                       {}

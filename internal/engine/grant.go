@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// Decision settles a grant request (A2A §7.6). It authorizes the operation of
+// that request and nothing else.
+type Decision struct {
+	Grant    string // id of the request
+	Approved bool
+	Note     string   // for the agent and the record
+	Data     a2a.JSON // such as a credential; kept sealed, never an event
+	By       string   // who decides
+}
+
+// Grants returns the requests that wait for a decision, oldest first.
+func (e *Engine) Grants(ctx context.Context, scope store.Scope, limit int) ([]store.Grant, error) {
+	grants, err := e.store.Grants(ctx, scope, limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return grants, nil
+}
+
+// Decide settles a grant request, and so starts the next turn of its task. A
+// request is settled once; later decisions are refused.
+func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*store.Task, error) {
+	g, err := e.store.Grant(ctx, scope, d.Grant)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, &a2a.Error{Code: a2a.CodeTaskNotFound, Message: "There is no such grant request", Metadata: map[string]string{"grantId": d.Grant}}
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if !g.Decided.IsZero() {
+		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The request was settled already, by %s", g.By)
+	}
+	decided := *g
+	decided.Approved, decided.Note, decided.By = d.Approved, d.Note, d.By
+	if d.Data != nil {
+		if e.cfg.Sealer == nil {
+			return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "A grant with data needs the secret_key of the configuration")
+		}
+		if decided.Data, err = e.cfg.Sealer.Seal(d.Data); err != nil {
+			return nil, err
+		}
+	}
+	row, err := e.store.Task(ctx, scope, g.Task)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if row.State != a2a.StateAuthRequired || row.Turn != g.Turn {
+		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The task has gone on without the grant")
+	}
+	given := &agent.Grant{ID: g.ID, Operation: g.Operation, Approved: d.Approved, Note: d.Note, Data: d.Data}
+	err = e.resumeParked(ctx, row, &store.Change{Decide: &decided}, func(r *run) {
+		r.cause, r.grant = agent.CauseGrant, given
+	})
+	if errors.Is(err, store.ErrConflict) {
+		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The request was settled already")
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return row, nil
+}
+
+// isRefusal reports whether an error of Decide is final.
+func isRefusal(err error) bool {
+	code := a2a.CodeOf(err)
+	return code == a2a.CodeUnsupportedOperation || code == a2a.CodeTaskNotFound
+}
+
+// grantOf returns the decision on the request of a turn, nil when there is none.
+func (e *Engine) grantOf(ctx context.Context, task string, turn int) (*agent.Grant, error) {
+	g, err := e.store.Grant(ctx, nodeScope, grantID(task, turn))
+	if errors.Is(err, store.ErrNotFound) || err == nil && g.Decided.IsZero() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	given := &agent.Grant{ID: g.ID, Operation: g.Operation, Approved: g.Approved, Note: g.Note}
+	if g.Data != nil && e.cfg.Sealer != nil {
+		if given.Data, err = e.cfg.Sealer.Open(g.Data); err != nil {
+			return nil, err
+		}
+	}
+	return given, nil
+}
+
+// resumeParked starts the next turn of a task that nobody runs.
+func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Change, prepare func(*run)) error {
+	spec := e.cfg.Agents(row.Agent)
+	if spec == nil {
+		return e.fail(ctx, row, "The agent of this task does not exist any more.", c.Finish)
+	}
+	if e.Draining() {
+		return errDraining
+	}
+	c.Task = row.Key
+	c.Guard = store.Guard{States: store.States(row.State), NoLease: true, Turn: row.Turn}
+	c.Set = e.nextTurn(row.Turn)
+	c.Events = []store.Event{statusEvent(row.ID, row.Context, a2a.StateWorking, nil, nil)}
+	if err := e.store.Commit(ctx, c); err != nil {
+		return err
+	}
+	e.hub.publish(row.ID, c.Events)
+	e.cfg.Observer.StateChanged(row.Agent, a2a.StateWorking)
+	return e.goOn(c.After, spec, prepare)
+}

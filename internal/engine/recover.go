@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// orphan remembers a task that this node has the lease of but does not run,
+// because the store failed in between. The recovery takes it up.
+func (e *Engine) orphan(row store.Task, err error) error {
+	e.mu.Lock()
+	e.orphans = append(e.orphans, row.ID)
+	e.mu.Unlock()
+	return err
+}
+
+// recover takes over the tasks that dead nodes, or failed commits of this one,
+// have left behind: each is resumed or failed, by the rule of its agent.
+func (e *Engine) recover(ctx context.Context) {
+	e.mu.Lock()
+	own := e.orphans
+	e.orphans = nil
+	e.mu.Unlock()
+	for _, id := range own {
+		if err := e.recoverOwn(ctx, id); err != nil {
+			_ = e.orphan(store.Task{ID: id}, err)
+		}
+	}
+	const batch = 500
+	for ctx.Err() == nil && !e.Draining() {
+		rows, err := e.store.Orphans(ctx, batch)
+		if err != nil {
+			if ctx.Err() == nil {
+				e.log.WarnContext(ctx, "Interrupted tasks could not be looked up", "error", err)
+			}
+			return
+		}
+		e.takeOverAll(ctx, rows)
+		if len(rows) < batch {
+			return
+		}
+	}
+}
+
+// errStillRunning says that the run of a task has not ended yet.
+var errStillRunning = errors.New("the turn has not returned yet")
+
+// recoverOwn takes up a task of this node's lease that it does not run.
+func (e *Engine) recoverOwn(ctx context.Context, id string) error {
+	row, err := e.store.Task(ctx, nodeScope, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case row.Lease != e.epoch:
+		return nil
+	case e.run(id) != nil:
+		return errStillRunning
+	}
+	if err := e.takeOver(ctx, row); !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	return nil
+}
+
+// takeOverAll takes tasks over side by side, so that their commits share a
+// transaction.
+func (e *Engine) takeOverAll(ctx context.Context, rows []store.Task) {
+	const side = 64
+	work := make(chan *store.Task)
+	done := make(chan struct{})
+	for range side {
+		go func() {
+			for row := range work {
+				if err := e.takeOver(ctx, row); err != nil && !errors.Is(err, store.ErrConflict) {
+					e.log.WarnContext(ctx, "An interrupted task could not be taken over", "task", row.ID, "error", err)
+				}
+			}
+			done <- struct{}{}
+		}()
+	}
+	for i := range rows {
+		work <- &rows[i]
+	}
+	close(work)
+	for range side {
+		<-done
+	}
+}
+
+func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
+	spec := e.cfg.Agents(row.Agent)
+	started := row.State != a2a.StateSubmitted
+	switch {
+	case spec == nil:
+		return e.fail(ctx, row, "The agent of this task does not exist any more.", 0)
+	case started && spec.OnInterrupt == InterruptFail:
+		return e.fail(ctx, row, "The turn was interrupted by the end of its process, and this agent is not resumed.", 0)
+	}
+	lease, attempt := e.epoch, row.Attempt
+	if started {
+		attempt++
+	}
+	old := row.Lease
+	c := &store.Change{
+		Task:  row.Key,
+		Guard: store.Guard{States: store.Live, Lease: &old, Turn: row.Turn, Attempt: row.Attempt},
+		Set:   store.Set{Lease: &lease, Attempt: &attempt},
+	}
+	if err := e.store.Commit(ctx, c); err != nil {
+		return err
+	}
+	grant, err := e.grantOf(ctx, row.ID, row.Turn-1)
+	if err != nil {
+		return e.orphan(*row, err)
+	}
+	redo, err := e.begun(ctx, row)
+	if err != nil {
+		return e.orphan(*row, err)
+	}
+	e.log.InfoContext(ctx, "An interrupted turn goes on", "task", row.ID, "agent", row.Agent, "turn", row.Turn, "attempt", attempt)
+	return e.goOn(c.After, spec, func(r *run) {
+		r.redo = redo
+		switch {
+		case row.Read > row.Since:
+			r.cause = agent.CauseMessage
+		case grant != nil:
+			r.cause, r.grant = agent.CauseGrant, grant
+		default:
+			r.cause = agent.CauseTime
+		}
+	})
+}
+
+// begun returns the artifacts of a task that has been interrupted, any of which
+// its turn may have begun.
+func (e *Engine) begun(ctx context.Context, row *store.Task) (map[string]bool, error) {
+	if row.Done == 0 {
+		return nil, nil
+	}
+	item, err := e.store.Read(ctx, nodeScope, row.ID, store.Want{Artifacts: true})
+	if err != nil {
+		return nil, err
+	}
+	t, err := taskOf(item)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for i := range t.Artifacts {
+		ids[t.Artifacts[i].ArtifactID] = true
+	}
+	return ids, nil
+}
+
+// fail ends a task as FAILED from outside of a turn.
+func (e *Engine) fail(ctx context.Context, row *store.Task, text string, job int64) error {
+	message := agentMessage(row.ID, row.Context, newID(), agent.Say(text))
+	if err := e.end(ctx, row, a2a.StateFailed, message, nil, job); err != nil {
+		return err
+	}
+	e.log.WarnContext(ctx, "A task was failed", "task", row.ID, "agent", row.Agent, "reason", text)
+	return nil
+}

@@ -1,0 +1,528 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// Bounds of the steps that an agent may be ahead of their commit.
+const (
+	queueSteps = 512
+	queueBytes = 8 << 20
+)
+
+// run is a task while this node works on it: one turn, and the ones that follow
+// at once because messages are waiting. The agent emits into a queue; a single
+// goroutine, loop, takes what has gathered, commits it, and publishes it.
+type run struct {
+	e     *Engine
+	spec  *Spec
+	id    string
+	meta  *meta
+	row   store.Task // as last committed; Key is 0 while nothing is
+	claim *store.Claim
+	fresh []store.Event // of the commit that makes the task: the message and SUBMITTED
+	cause agent.Cause
+	grant *agent.Grant
+	input []a2a.Message // of this turn
+	job   int64         // that caused the run, finished by its first commit
+	log   *slog.Logger
+	redo  map[string]bool // artifacts that a dead attempt of the turn may have begun
+
+	message a2a.Message // that made the task, while it is new
+	born    time.Time   // when the task was committed
+	private a2a.JSON    // state of the task
+
+	// view is the task as of row, kept while it is small and all of its
+	// history is known, so that an answer needs no read.
+	viewMu   sync.Mutex
+	view     *a2a.Task
+	viewSeq  int64
+	viewSize int
+
+	// known is closed when it is known what the message came to: a visible
+	// task, a reply, or an error.
+	known chan struct{}
+	reply *a2a.Message
+	err   error
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	change   *sync.Cond
+	queue    []agent.Step
+	bytes    int
+	emitted  int // steps of this turn that were queued
+	settled  int // of those, committed or dropped
+	ended    bool
+	returned bool
+	failure  error // that Run returned
+	late     bool  // first_step_wait is over
+	halted   error
+
+	skipped       []agent.Step
+	doneBefore    int
+	artifactBytes int64
+	firstStep     *time.Timer
+	inactivity    *time.Timer
+
+	builder builder
+}
+
+func (e *Engine) newRun(spec *Spec, row store.Task, m *meta) *run {
+	r := &run{e: e, spec: spec, id: row.ID, meta: m, row: row, known: make(chan struct{})}
+	r.change = sync.NewCond(&r.mu)
+	r.log = e.log.With("task", row.ID, "context", row.Context, "agent", row.Agent)
+	return r
+}
+
+// start lets the run go in a goroutine of its own. The run was entered before.
+func (r *run) start() {
+	go func() {
+		defer r.e.leave(r)
+		if !r.acquire() {
+			return
+		}
+		defer func() { <-r.e.slots }()
+		for r.turn() {
+		}
+	}()
+}
+
+// acquire gets a slot to run in. A new task that has to wait for one becomes
+// visible as SUBMITTED.
+func (r *run) acquire() bool {
+	e := r.e
+	select {
+	case e.slots <- struct{}{}:
+		return true
+	default:
+	}
+	if r.row.Key == 0 && r.spec.Answers != AnswersMessage {
+		r.row.State = a2a.StateSubmitted
+		if err := r.commit(&store.Change{}, outcome{}); err != nil {
+			r.refuse(err)
+			return false
+		}
+	}
+	e.mu.Lock()
+	e.waiting++
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		e.waiting--
+		e.mu.Unlock()
+	}()
+	halted := make(chan struct{})
+	stop := r.onHalt(func() { close(halted) })
+	defer stop()
+	select {
+	case e.slots <- struct{}{}:
+		return true
+	case <-halted:
+		if r.row.Key == 0 {
+			r.refuse(errDraining)
+		}
+		return false // the lease dies with the node, and the task is found again
+	}
+}
+
+// onHalt calls f once when the run is halted while it has no turn.
+func (r *run) onHalt(f func()) (stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	r.mu.Lock()
+	r.ctx, r.cancel = ctx, cancel
+	if r.halted != nil {
+		cancel(r.halted)
+	}
+	r.mu.Unlock()
+	unhook := context.AfterFunc(ctx, f)
+	return func() {
+		unhook()
+		cancel(nil)
+	}
+}
+
+// halt ends the run from outside. The first reason counts.
+func (r *run) halt(reason error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.halted == nil {
+		r.halted = reason
+	}
+	if r.cancel != nil {
+		r.cancel(reason)
+	}
+	r.change.Broadcast()
+}
+
+// turn runs one turn to its end and reports whether another follows at once.
+func (r *run) turn() (again bool) {
+	began := time.Now()
+	ctx := r.e.traced(r.meta, r.id, r.row.Turn)
+	ctx, cancel := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	r.ctx, r.cancel = ctx, cancel
+	r.queue, r.bytes, r.emitted, r.settled = nil, 0, 0, 0
+	r.ended, r.returned, r.failure, r.late = false, false, nil, false
+	if r.halted != nil {
+		cancel(r.halted)
+	}
+	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt, redo: r.redo}
+	r.redo, r.doneBefore = nil, r.row.Done
+	r.mu.Unlock()
+	if r.row.State == a2a.StateSubmitted {
+		if err := r.working(); err != nil {
+			r.giveUp(err)
+			cancel(err)
+			return false
+		}
+	}
+	r.startTimers()
+	r.e.cfg.Observer.TurnStarted(r.spec.ID, r.row.Attempt)
+
+	finished := make(chan struct{})
+	go r.execute(ctx, finished)
+	again = r.loop()
+	cancel(nil)
+	r.stopTimers()
+	<-finished // two turns of a task never run at once
+	endSpan(ctx)
+	r.e.cfg.Observer.TurnEnded(r.spec.ID, time.Since(began))
+	return again
+}
+
+// working says that a task that had waited for a worker has one.
+func (r *run) working() error {
+	working := a2a.StateWorking
+	return r.write(&store.Change{Set: store.Set{State: &working}}, outcome{
+		events:  []store.Event{statusEvent(r.id, r.row.Context, working, nil, nil)},
+		updates: []a2a.StreamResponse{{StatusUpdate: &a2a.TaskStatusUpdateEvent{Status: a2a.TaskStatus{State: working}}}},
+	})
+}
+
+// execute calls the agent.
+func (r *run) execute(ctx context.Context, finished chan<- struct{}) {
+	defer close(finished)
+	err := r.call(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.returned, r.failure = true, err
+	r.change.Broadcast()
+}
+
+func (r *run) call(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("agent panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return r.spec.Run.Run(ctx, agent.NewTurn(ctx, r.info(), r))
+}
+
+func (r *run) info() agent.Info {
+	info := agent.Info{
+		Agent: r.spec.ID, TaskID: r.id, ContextID: r.row.Context,
+		Number: r.row.Turn, Attempt: r.row.Attempt, Done: r.row.Done,
+		Cause: r.cause, Messages: r.input, Grant: r.grant, State: r.private,
+		Caller: r.meta.Caller, Accept: r.meta.Accept, Extensions: r.meta.Extensions,
+		Skills: r.spec.Skills, Traceparent: r.meta.Traceparent,
+	}
+	if len(r.input) > 0 {
+		newest := &r.input[len(r.input)-1]
+		info.Skill = skillOf(newest)
+		info.References = newest.ReferenceTaskIDs
+	}
+	if total := r.spec.Limits.Total; total > 0 {
+		info.Deadline = r.row.Created.Add(total)
+	}
+	return info
+}
+
+// loop commits what the agent emits until the turn is over, and reports whether
+// another turn follows at once.
+func (r *run) loop() (again bool) {
+	defer r.drop()
+	for {
+		batch := r.next()
+		switch {
+		case batch.halted != nil:
+			r.finishHalted(batch.steps, batch.halted)
+			return false
+		case batch.message != nil:
+			r.answer(batch.message)
+			return false
+		case batch.returned && !batch.ended && r.refusal(batch) != nil:
+			r.refuse(r.refusal(batch))
+			return false
+		case batch.returned || batch.terminal:
+			return r.finish(batch)
+		default:
+			if err := r.commit(&store.Change{}, r.builder.build(batch.steps)); err != nil {
+				r.giveUp(err)
+				return false
+			}
+		}
+	}
+}
+
+// batch is what is to be committed next.
+type batch struct {
+	steps    []agent.Step
+	message  *agent.Content // the reply, when there is to be no task
+	ended    bool           // the last of the steps ends the turn
+	terminal bool           // and the task
+	returned bool           // Run has returned
+	failure  error          // with this
+	halted   error
+}
+
+// next waits for something to commit. A step that ends the turn without ending
+// the task is held back until Run has returned, since with its commit the next
+// turn may begin anywhere.
+func (r *run) next() batch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		visible := r.row.Key != 0
+		parks := r.ended && len(r.queue) > 0 && !r.queue[len(r.queue)-1].Terminal()
+		ready := len(r.queue)
+		if parks && !r.returned {
+			ready--
+		}
+		reply := len(r.queue) > 0 && r.queue[0].Message != nil && !visible
+		early := !visible && r.spec.Answers == AnswersMessage
+		switch {
+		case r.halted != nil, r.returned, reply:
+		case ready > 0 && !early:
+		case r.late && !visible && !early:
+		default:
+			r.change.Wait()
+			continue
+		}
+		if r.halted != nil && parks {
+			ready = len(r.queue) - 1
+		}
+		for i := range r.skipped {
+			r.builder.skip(&r.skipped[i])
+		}
+		r.skipped = nil
+		b := batch{
+			steps: r.queue[:ready:ready], returned: r.returned, failure: r.failure, halted: r.halted,
+		}
+		if reply && r.halted == nil {
+			b.message = r.queue[0].Message
+		}
+		if ready > 0 {
+			last := b.steps[ready-1]
+			b.ended, b.terminal = last.Ends(), last.Terminal()
+		}
+		r.queue = r.queue[ready:]
+		if len(r.queue) == 0 {
+			r.queue = nil
+		}
+		r.bytes = 0
+		r.change.Broadcast()
+		return b
+	}
+}
+
+// refusal is the protocol error with which the agent refused a new task, before
+// any step of it.
+func (r *run) refusal(b batch) error {
+	if r.row.Key != 0 || len(b.steps) > 0 {
+		return nil
+	}
+	if e, ok := errors.AsType[*a2a.Error](b.failure); ok {
+		return e
+	}
+	if b.failure == nil && r.spec.Answers == AnswersMessage {
+		return a2a.Errorf(a2a.CodeInvalidAgentResponse, "The agent ended without the message that it has to answer with")
+	}
+	return nil
+}
+
+// answer replies with a message; no task has ever existed.
+func (r *run) answer(c *agent.Content) {
+	if r.spec.Answers == AnswersTask {
+		r.finish(batch{steps: []agent.Step{{Fail: agent.Say("The agent answered with a message where it has to answer with a task.")}}, ended: true, terminal: true})
+		return
+	}
+	reply := agentMessage("", r.row.Context, r.id, c)
+	if reply == nil {
+		r.refuse(a2a.Errorf(a2a.CodeInvalidAgentResponse, "The agent answered with an empty message"))
+		return
+	}
+	if r.claim != nil {
+		settled := *r.claim
+		settled.Reply = reply.AppendJSON(nil)
+		if err := r.e.store.Commit(context.Background(), &store.Change{Settle: &settled}); err != nil {
+			r.refuse(unavailable(err))
+			return
+		}
+	}
+	r.reply = reply
+	r.settle()
+}
+
+// refuse ends a run that never became visible with an error.
+func (r *run) refuse(err error) {
+	if r.row.Key != 0 {
+		return
+	}
+	if r.claim != nil {
+		if cerr := r.e.store.Commit(context.Background(), &store.Change{Settle: r.claim}); cerr != nil {
+			r.log.Warn("A claim could not be given up", "error", cerr)
+		}
+	}
+	r.err = err
+	r.settle()
+}
+
+// settle says that it is known what the message came to.
+func (r *run) settle() {
+	if r.claim != nil {
+		r.e.releaseClaim(r)
+	}
+	close(r.known)
+}
+
+// finish commits the end of a turn and reports whether another follows at once.
+func (r *run) finish(b batch) (again bool) {
+	implicit := !b.ended
+	var end agent.Step
+	if implicit {
+		end = r.ending(b.failure)
+	} else {
+		end, b.steps = b.steps[len(b.steps)-1], b.steps[:len(b.steps)-1]
+	}
+	steps, last := r.builder.build(b.steps), r.builder.build([]agent.Step{end})
+	if implicit {
+		last.steps = 0
+	}
+	// Messages may have come in that the agent has not seen. A terminal step of
+	// its own wins over them; a task that waits, or that ends because Run
+	// returned, goes on with them.
+	c := &store.Change{}
+	c.Guard.AllRead = !end.Terminal() || (implicit && b.failure == nil)
+	err := r.commit(c, steps.then(last))
+	if !c.Guard.AllRead || !errors.Is(err, store.ErrConflict) {
+		if err != nil {
+			r.giveUp(err)
+		}
+		return false
+	}
+	if !implicit {
+		// The question or the wait is part of the story, even though its answer
+		// is there already.
+		steps = steps.then(last)
+		steps.parked = false
+	}
+	if err = r.commit(&store.Change{}, steps); err == nil {
+		again, err = r.begin()
+	}
+	if err != nil {
+		r.giveUp(err)
+	}
+	return again
+}
+
+// ending is the step of a turn that ended without one.
+func (r *run) ending(failure error) agent.Step {
+	if failure == nil {
+		return agent.Step{Complete: &agent.Content{}}
+	}
+	r.log.Error("The agent failed", "turn", r.row.Turn, "error", failure)
+	if text, ok := agent.Public(failure); ok {
+		return agent.Step{Fail: agent.Say(text)}
+	}
+	if e, ok := errors.AsType[*a2a.Error](failure); ok {
+		return agent.Step{Fail: agent.Say(e.Message)}
+	}
+	return agent.Step{Fail: agent.Say("The agent failed. The reason is in the operator's log under this task.")}
+}
+
+// begin starts the next turn of the same run with the messages that wait, and
+// reports false when a limit forbids it.
+func (r *run) begin() (bool, error) {
+	if limit := r.spec.Limits.Turns; limit > 0 && r.row.Turn >= limit {
+		text := fmt.Sprintf("The limit of %d turns was reached.", limit)
+		return false, r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}}))
+	}
+	read := r.row.Read
+	c := &store.Change{Set: r.e.nextTurn(r.row.Turn)}
+	if err := r.write(c, outcome{events: []store.Event{statusEvent(r.id, r.row.Context, a2a.StateWorking, nil, nil)}}); err != nil {
+		return false, err
+	}
+	input, err := r.e.messages(context.Background(), r.row.Key, read+1)
+	if err != nil {
+		return false, err
+	}
+	r.cause, r.grant, r.input = agent.CauseMessage, nil, input
+	return true, nil
+}
+
+// finishHalted ends a turn that was stopped from outside.
+func (r *run) finishHalted(steps []agent.Step, reason error) {
+	if errors.Is(reason, errCanceled) || errors.Is(reason, errLost) {
+		return // the task is somebody else's already
+	}
+	if errors.Is(reason, errHandedOver) {
+		if r.row.Key == 0 {
+			r.refuse(errDraining)
+			return
+		}
+		if err := r.commit(&store.Change{}, r.builder.build(steps)); err != nil {
+			r.giveUp(err)
+		}
+		return // the lease ends with the node, and another attempt goes on
+	}
+	text := "The turn was interrupted: " + reason.Error() + "."
+	if limit, ok := errors.AsType[*limitError](reason); ok {
+		text = limit.Error()
+	}
+	if n := len(steps); n > 0 && steps[n-1].Terminal() {
+		steps = steps[:n-1]
+	}
+	steps = append(steps, agent.Step{Fail: agent.Say(text)})
+	if err := r.commit(&store.Change{}, r.builder.build(steps)); err != nil {
+		r.giveUp(err)
+	}
+}
+
+// giveUp ends a run whose commit failed. A conflict means that the task was
+// canceled or taken over. Otherwise the store is not writable: the run keeps
+// nothing that could be lost, since nothing of it was visible, and the end of
+// the lease brings the task back.
+func (r *run) giveUp(err error) {
+	if errors.Is(err, store.ErrConflict) {
+		r.halt(errLost)
+		return
+	}
+	r.log.Error("Steps could not be committed", "turn", r.row.Turn, "error", err)
+	r.refuse(unavailable(err))
+	r.halt(err)
+	if r.row.Key != 0 {
+		_ = r.e.orphan(r.row, err)
+	}
+}
+
+// drop ends the queue: what is in it will never be committed.
+func (r *run) drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.settled = r.emitted
+	r.queue = nil
+	r.change.Broadcast()
+}

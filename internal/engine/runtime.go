@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// The methods of run in this file are its agent.Runtime: what the agent calls.
+
+var _ agent.Runtime = (*run)(nil)
+
+// Emit queues a step.
+func (r *run) Emit(ctx context.Context, s agent.Step) error {
+	if err := checkStep(&s); err != nil {
+		return err
+	}
+	size := stepSize(&s)
+	stop := context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		r.change.Broadcast()
+		r.mu.Unlock()
+	})
+	defer stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.ended && ctx.Err() == nil && len(r.queue) > 0 && (len(r.queue) >= queueSteps || r.bytes+size > queueBytes) {
+		r.change.Wait()
+	}
+	switch {
+	case r.ended || r.halted != nil:
+		return agent.ErrEnded
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	first := r.emitted == 0 && r.row.Key == 0
+	r.emitted++
+	if limit := r.overLimit(&s, size); limit != nil {
+		r.halted = limit
+		r.cancel(limit)
+		r.change.Broadcast()
+		return limit
+	}
+	r.queue = append(r.queue, s)
+	r.bytes += size
+	r.ended = s.Ends()
+	r.touch()
+	r.change.Broadcast()
+	if s.Message != nil && !first {
+		return agent.ErrMessageFirst
+	}
+	return nil
+}
+
+// Skip passes over a step that an earlier attempt has committed.
+func (r *run) Skip(s agent.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipped = append(r.skipped, s)
+	r.touch()
+}
+
+// Flush waits until everything emitted so far is committed.
+func (r *run) Flush(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		r.change.Broadcast()
+		r.mu.Unlock()
+	})
+	defer stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	upTo := r.emitted
+	for r.settled < upTo {
+		switch {
+		case r.halted != nil:
+			return r.halted
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		r.change.Wait()
+	}
+	if r.halted != nil {
+		return r.halted
+	}
+	return nil
+}
+
+// Pending returns the messages that no turn has been given yet.
+func (r *run) Pending(ctx context.Context) ([]a2a.Message, error) {
+	row, err := r.e.store.Task(ctx, nodeScope, r.id)
+	if err != nil {
+		return nil, fmt.Errorf("read task: %w", err)
+	}
+	if row.Unread() == 0 {
+		return nil, nil
+	}
+	return r.e.messages(ctx, row.Key, row.Read+1)
+}
+
+// History returns the committed history.
+func (r *run) History(ctx context.Context) ([]a2a.Message, error) {
+	const newest = 1000
+	item, err := r.e.store.Read(ctx, nodeScope, r.id, store.Want{Messages: newest})
+	if err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	t, err := taskOf(item)
+	if err != nil {
+		return nil, err
+	}
+	return t.History, nil
+}
+
+// Artifacts returns the committed artifacts.
+func (r *run) Artifacts(ctx context.Context) ([]a2a.Artifact, error) {
+	item, err := r.e.store.Read(ctx, nodeScope, r.id, store.Want{Artifacts: true})
+	if err != nil {
+		return nil, fmt.Errorf("read artifacts: %w", err)
+	}
+	t, err := taskOf(item)
+	if err != nil {
+		return nil, err
+	}
+	return t.Artifacts, nil
+}
+
+// Result returns a kept result.
+func (r *run) Result(ctx context.Context, key string) (a2a.JSON, error) {
+	if err := r.visible(ctx); err != nil {
+		return nil, err
+	}
+	return r.e.store.Result(ctx, r.key(), key)
+}
+
+// SaveResult keeps a result, fenced like every write of the turn.
+func (r *run) SaveResult(ctx context.Context, key string, value a2a.JSON) error {
+	if err := r.visible(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	row := r.row
+	r.mu.Unlock()
+	return r.e.store.Commit(ctx, &store.Change{
+		Task:   row.Key,
+		Guard:  store.Guard{States: store.Live, Lease: &row.Lease, Turn: row.Turn, Attempt: row.Attempt},
+		Result: &store.Result{Key: key, Value: value},
+	})
+}
+
+// visible makes the task visible now: what is kept has to belong to something.
+func (r *run) visible(ctx context.Context) error {
+	r.mu.Lock()
+	r.late = true
+	r.change.Broadcast()
+	r.mu.Unlock()
+	select {
+	case <-r.known:
+		if r.err != nil || r.reply != nil {
+			return agent.ErrEnded
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *run) key() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.row.Key
+}
+
+// checkStep refuses a step that could not be sent to a client.
+func checkStep(s *agent.Step) error {
+	contents := []*agent.Content{s.Working, s.Message, s.Complete, s.Fail, s.Reject}
+	if s.Ask != nil {
+		contents = append(contents, &s.Ask.Content)
+	}
+	if s.Authorize != nil {
+		contents = append(contents, &s.Authorize.Content)
+	}
+	set := 0
+	for _, c := range contents {
+		if c == nil {
+			continue
+		}
+		set++
+		if err := checkParts(c.Parts); err != nil {
+			return err
+		}
+	}
+	if s.Artifact != nil {
+		set++
+		if len(s.Artifact.Parts) == 0 {
+			return fmt.Errorf("an artifact needs a part")
+		}
+		if err := checkParts(s.Artifact.Parts); err != nil {
+			return err
+		}
+	}
+	if s.Wait != nil {
+		set++
+		if s.Wait.For <= 0 || s.Wait.For > maxWait {
+			return fmt.Errorf("a wait takes from 1ns to %v, not %v", maxWait, s.Wait.For)
+		}
+	}
+	if s.State != nil {
+		set++
+		if !s.State.IsValid() {
+			return fmt.Errorf("the state is not valid JSON")
+		}
+	}
+	if set != 1 {
+		return fmt.Errorf("a step does one thing, not %d", set)
+	}
+	return nil
+}
+
+const maxWait = 366 * 24 * time.Hour
+
+func checkParts(parts []a2a.Part) error {
+	for i := range parts {
+		switch p := &parts[i]; p.Kind {
+		case a2a.PartText, a2a.PartRaw, a2a.PartURL:
+		case a2a.PartData:
+			if !p.Data.IsValid() {
+				return fmt.Errorf("part %d: the data is not valid JSON", i)
+			}
+		default:
+			return fmt.Errorf("part %d: no content", i)
+		}
+	}
+	return nil
+}
+
+// stepSize is roughly how much memory a step holds, in bytes.
+func stepSize(s *agent.Step) int {
+	n := len(s.State)
+	for _, c := range [...]*agent.Content{s.Working, s.Message, s.Complete, s.Fail, s.Reject} {
+		if c != nil {
+			n += partsSize(c.Parts)
+		}
+	}
+	if s.Artifact != nil {
+		n += partsSize(s.Artifact.Parts)
+	}
+	if s.Ask != nil {
+		n += partsSize(s.Ask.Parts) + len(s.Ask.Schema)
+	}
+	if s.Authorize != nil {
+		n += partsSize(s.Authorize.Parts)
+	}
+	return n
+}
+
+func partsSize(parts []a2a.Part) int {
+	n := 0
+	for i := range parts {
+		p := &parts[i]
+		n += len(p.Text) + len(p.Raw) + len(p.URL) + len(p.Data) + len(p.Metadata)
+	}
+	return n
+}

@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"sync"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/store"
+)
+
+// The newest events of a watched task are kept for its watchers, up to these
+// bounds. Whoever is further behind reads the store.
+const (
+	tailEvents = 512
+	tailBytes  = 1 << 20
+	readBytes  = 1 << 20 // of one read of the store
+)
+
+// hub brings committed events to the watchers of their task.
+type hub struct {
+	shards [64]shard
+}
+
+type shard struct {
+	mu     sync.Mutex
+	topics map[string]*topic
+}
+
+// topic is a task that somebody watches.
+type topic struct {
+	watchers int // guarded by the shard
+
+	mu      sync.Mutex
+	last    int64         // newest sequence number that was heard of
+	tail    []store.Event // the newest events, without gaps, up to last
+	bytes   int
+	changed chan struct{} // closed at the next change
+}
+
+func (h *hub) shard(task string) *shard {
+	var sum uint32
+	for i := range len(task) {
+		sum = sum*31 + uint32(task[i])
+	}
+	return &h.shards[sum%uint32(len(h.shards))]
+}
+
+// join returns the topic of a task; leave it when done.
+func (h *hub) join(task string) *topic {
+	s := h.shard(task)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.topics[task]
+	if t == nil {
+		if s.topics == nil {
+			s.topics = map[string]*topic{}
+		}
+		t = &topic{changed: make(chan struct{})}
+		s.topics[task] = t
+	}
+	t.watchers++
+	return t
+}
+
+func (h *hub) leave(task string, t *topic) {
+	s := h.shard(task)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.watchers--; t.watchers == 0 {
+		delete(s.topics, task)
+	}
+}
+
+// publish tells the watchers of a task about committed events.
+func (h *hub) publish(task string, events []store.Event) {
+	if len(events) == 0 {
+		return
+	}
+	s := h.shard(task)
+	s.mu.Lock()
+	t := s.topics[task]
+	s.mu.Unlock()
+	if t != nil {
+		t.add(events)
+	}
+}
+
+func (t *topic) add(events []store.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, last := events[0].Seq, events[len(events)-1].Seq
+	if last <= t.last {
+		return // overtaken by a later commit; watchers find it in the store
+	}
+	if first != t.last+1 {
+		t.tail, t.bytes = nil, 0
+	}
+	t.last = last
+	t.tail = append(t.tail, events...)
+	for i := range events {
+		t.bytes += len(events[i].Body)
+	}
+	drop := 0
+	for len(t.tail)-drop > tailEvents || (t.bytes > tailBytes && len(t.tail)-drop > 1) {
+		t.bytes -= len(t.tail[drop].Body)
+		drop++
+	}
+	if drop > 0 {
+		// A copy, so that what was dropped can be freed.
+		t.tail = append(make([]store.Event, 0, len(t.tail)-drop), t.tail[drop:]...)
+	}
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// after returns what is known of the events after a sequence number: the events
+// themselves, or behind when they have to be read from the store, or neither
+// and the channel that announces more.
+func (t *topic) after(seq int64) (events []store.Event, behind bool, changed <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last <= seq {
+		return nil, false, t.changed
+	}
+	if len(t.tail) == 0 || t.tail[0].Seq > seq+1 {
+		return nil, true, nil
+	}
+	return t.tail[seq+1-t.tail[0].Seq:], false, nil
+}
+
+// watcher follows the events of one task from a sequence number on.
+type watcher struct {
+	e     *Engine
+	task  string
+	key   int64 // of the row; 0 while the task is not committed
+	topic *topic
+	seq   int64 // of the last event that was returned
+	ready []store.Event
+}
+
+func (e *Engine) watch(task string) *watcher {
+	e.cfg.Observer.Watchers(1)
+	return &watcher{e: e, task: task, topic: e.hub.join(task)}
+}
+
+func (w *watcher) close() {
+	if w.topic != nil {
+		w.e.hub.leave(w.task, w.topic)
+		w.topic = nil
+		w.e.cfg.Observer.Watchers(-1)
+	}
+}
+
+// next returns the next event. The watcher can be used again after an error.
+func (w *watcher) next(ctx context.Context) (*store.Event, error) {
+	for len(w.ready) == 0 {
+		events, behind, changed := w.topic.after(w.seq)
+		switch {
+		case behind:
+			var err error
+			if events, err = w.e.store.Events(ctx, w.key, w.seq, readBytes); err != nil {
+				return nil, unavailable(err)
+			}
+			w.ready = events
+		case events != nil:
+			w.ready = events
+		default:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-w.e.drained:
+				return nil, ErrDraining
+			}
+		}
+	}
+	event := &w.ready[0]
+	w.ready = w.ready[1:]
+	w.seq = event.Seq
+	return event, nil
+}
+
+// Frame is one element of a stream.
+type Frame struct {
+	// Seq is the sequence number of the event, and its SSE id; 0 for a
+	// message, which has none.
+	Seq int64
+	// Body is a StreamResponse as JSON. It must not be modified.
+	Body []byte
+}
+
+// Stream delivers a task and then its events, each once and in order.
+type Stream struct {
+	watcher *watcher
+	first   *Frame
+	// until says whether the stream ends with an event of that state.
+	until func(ctx context.Context, state a2a.TaskState) (bool, error)
+	ended bool
+}
+
+// Next returns the next frame, and io.EOF after the last one. ErrDraining says
+// that the node is stopping. When ctx ends, its error is returned, and the
+// stream can be used again with another.
+func (s *Stream) Next(ctx context.Context) (Frame, error) {
+	if s.first != nil {
+		frame := *s.first
+		s.first = nil
+		return frame, nil
+	}
+	for !s.ended {
+		event, err := s.watcher.next(ctx)
+		if err != nil {
+			return Frame{}, err
+		}
+		if event.Kind == store.KindMessage {
+			continue
+		}
+		if event.Kind == store.KindStatus {
+			if s.ended, err = s.until(ctx, stateOf(event.Body)); err != nil {
+				return Frame{}, err
+			}
+		}
+		return Frame{Seq: event.Seq, Body: event.Body}, nil
+	}
+	return Frame{}, io.EOF
+}
+
+// Close frees what the stream holds. It may be called more than once.
+func (s *Stream) Close() {
+	if s.watcher != nil {
+		s.watcher.close()
+	}
+}
+
+var statusKey = []byte(`"status":{"state":"`)
+
+// stateOf returns the state in the body of a status event, as statusBody wrote
+// it: before the status come only ids, in which quotes are escaped.
+func stateOf(body []byte) a2a.TaskState {
+	_, rest, _ := bytes.Cut(body, statusKey)
+	name, _, _ := bytes.Cut(rest, []byte{'"'})
+	state, _ := a2a.ParseTaskState(string(name))
+	return state
+}
