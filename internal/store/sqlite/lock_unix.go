@@ -1,0 +1,19 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryLock locks an open file for this process alone, or fails at once. The
+// lock goes with the process, however it ends.
+func tryLock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR {
+			return err
+		}
+	}
+}

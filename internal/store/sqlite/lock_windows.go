@@ -1,0 +1,18 @@
+//go:build windows
+
+package sqlite
+
+import (
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// tryLock locks an open file for this process alone, or fails at once. The
+// lock goes with the process, however it ends. It covers a byte far behind the
+// content, which others may read.
+func tryLock(f *os.File) error {
+	at := &windows.Overlapped{Offset: 1 << 30}
+	return windows.LockFileEx(windows.Handle(f.Fd()),
+		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
+}
