@@ -11,7 +11,7 @@ func (t *Task) decode(d *decoder) {
 			t.ID = d.text()
 		case "contextId", "context_id":
 			m.field(d, 1, "contextId")
-			t.ContextID = d.text()
+			t.ContextID = d.repeatedText(repeatedContextID)
 		case "status":
 			m.field(d, 2, "status")
 			t.Status.decode(d)
@@ -36,7 +36,7 @@ func (s *TaskStatus) decode(d *decoder) {
 		switch string(d.key) {
 		case "state":
 			m.field(d, 0, "state")
-			s.State = enum(d, ParseTaskState, StateAuthRequired)
+			s.State = enum(d, StateAuthRequired)
 		case "message":
 			m.field(d, 1, "message")
 			s.Message = decodePointer[Message](d)
@@ -58,13 +58,13 @@ func (v *Message) decode(d *decoder) {
 			v.MessageID = d.text()
 		case "contextId", "context_id":
 			m.field(d, 1, "contextId")
-			v.ContextID = d.text()
+			v.ContextID = d.repeatedText(repeatedContextID)
 		case "taskId", "task_id":
 			m.field(d, 2, "taskId")
-			v.TaskID = d.text()
+			v.TaskID = d.repeatedText(repeatedTaskID)
 		case "role":
 			m.field(d, 3, "role")
-			v.Role = enum(d, ParseRole, RoleAgent)
+			v.Role = enum(d, RoleAgent)
 		case "parts":
 			m.field(d, 4, "parts")
 			v.Parts = decodeList[Part](d)
@@ -113,7 +113,7 @@ func (p *Part) decode(d *decoder) {
 			p.Filename = d.text()
 		case "mediaType", "media_type":
 			m.field(d, 6, "mediaType")
-			p.MediaType = d.text()
+			p.MediaType = d.repeatedText(repeatedMediaType)
 		default:
 			d.skip()
 		}
@@ -208,10 +208,10 @@ func (u *TaskStatusUpdateEvent) decode(d *decoder) {
 		switch string(d.key) {
 		case "taskId", "task_id":
 			m.field(d, 0, "taskId")
-			u.TaskID = d.text()
+			u.TaskID = d.repeatedText(repeatedTaskID)
 		case "contextId", "context_id":
 			m.field(d, 1, "contextId")
-			u.ContextID = d.text()
+			u.ContextID = d.repeatedText(repeatedContextID)
 		case "status":
 			m.field(d, 2, "status")
 			u.Status.decode(d)
@@ -230,10 +230,10 @@ func (u *TaskArtifactUpdateEvent) decode(d *decoder) {
 		switch string(d.key) {
 		case "taskId", "task_id":
 			m.field(d, 0, "taskId")
-			u.TaskID = d.text()
+			u.TaskID = d.repeatedText(repeatedTaskID)
 		case "contextId", "context_id":
 			m.field(d, 1, "contextId")
-			u.ContextID = d.text()
+			u.ContextID = d.repeatedText(repeatedContextID)
 		case "artifact":
 			m.field(d, 2, "artifact")
 			u.Artifact.decode(d)

@@ -75,7 +75,7 @@ func (r *ListTasksRequest) decode(d *decoder) {
 			r.ContextID = d.text()
 		case "status":
 			m.field(d, 2, "status")
-			r.Status = enum(d, ParseTaskState, StateAuthRequired)
+			r.Status = enum(d, StateAuthRequired)
 		case "pageSize", "page_size":
 			m.field(d, 3, "pageSize")
 			r.PageSize = d.integerPointer()

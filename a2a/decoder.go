@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,6 +96,7 @@ type decoder struct {
 	key     []byte // the name of the current member, valid until the next read
 	scratch []byte // holds a key that had to be unescaped
 	path    []pathStep
+	recent  [3]string // the last text of each repeated field
 	err     *Error
 }
 
@@ -110,6 +112,7 @@ func (d *decoder) reset(data []byte) {
 	d.buf = *bytes.NewBuffer(data)
 	d.dec.Reset(&d.buf)
 	d.path, d.err = d.path[:0], nil
+	d.recent = [3]string{}
 }
 
 // release gives the decoder back. It lets go of the input first.
@@ -338,20 +341,27 @@ func (d *decoder) array() elements {
 }
 
 // next reports whether there is another element, which the caller has to
-// consume. A null is not an element.
+// consume. It refuses null, which ProtoJSON does not allow in arrays.
 func (e *elements) next(d *decoder) bool {
+	if !e.nextOrNull(d) {
+		return false
+	}
+	if d.peekNull() {
+		d.fail("must not be null")
+		return false
+	}
+	return true
+}
+
+// nextOrNull is next for arrays that may hold null.
+func (e *elements) nextOrNull(d *decoder) bool {
 	if d.err != nil || e.done {
 		return false
 	}
-	switch d.dec.PeekKind() {
-	case ']':
+	if d.dec.PeekKind() == ']' {
 		d.path = d.path[:e.depth]
 		d.token()
 		e.done = true
-		return false
-	case 'n':
-		d.path = append(d.path[:e.depth], pathStep{index: e.index})
-		d.fail("must not be null")
 		return false
 	}
 	d.path = append(d.path[:e.depth], pathStep{index: e.index})
@@ -372,6 +382,9 @@ func decodeList[T any, P decodableAs[T]](d *decoder) []T {
 	}
 	list := []T{}
 	for e := d.array(); e.next(d); {
+		if len(list) == 1 {
+			list = slices.Grow(list, 3) // one is common, two rarely come alone
+		}
 		list = append(list, *new(T))
 		P(&list[len(list)-1]).decode(d)
 	}
@@ -392,13 +405,32 @@ func decodePointer[T any, P decodableAs[T]](d *decoder) *T {
 func (d *decoder) text() string {
 	switch d.kind() {
 	case '"':
-		return unquote(d.value())
+		return string(unescape(d.value()))
 	case 'n':
 		d.token()
 	default:
 		d.fail("must be a string")
 	}
 	return ""
+}
+
+// Fields whose text is mostly that of the object before.
+const (
+	repeatedContextID = iota
+	repeatedTaskID
+	repeatedMediaType
+)
+
+// repeatedText reads a string as text does. When it is the one that the same
+// field had last, the two share their memory.
+func (d *decoder) repeatedText(field int) string {
+	if d.kind() != '"' {
+		return d.text()
+	}
+	if text := unescape(d.value()); string(text) != d.recent[field] {
+		d.recent[field] = string(text)
+	}
+	return d.recent[field]
 }
 
 // textPointer reads a string; nil when it is null.
@@ -441,17 +473,18 @@ func (m *members) entry(d *decoder, key string) {
 	d.path = append(d.path[:m.depth], pathStep{name: key})
 }
 
-// unquote returns the string of a JSON string that was read.
-func unquote(quoted []byte) string {
+// unescape returns the text of a JSON string that was read. It aliases the
+// string when nothing is escaped.
+func unescape(quoted []byte) []byte {
 	if len(quoted) < 2 {
-		return ""
+		return nil // an error came before
 	}
 	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
+		return quoted[1 : len(quoted)-1]
 	}
-	// The value was checked when it was read, so that this cannot fail.
+	// The string was checked when it was read, so that this cannot fail.
 	text, _ := jsontext.AppendUnquote(make([]byte, 0, len(quoted)), quoted)
-	return string(text)
+	return text
 }
 
 // boolean reads a boolean; false when it is null.
@@ -485,7 +518,7 @@ func (d *decoder) integer() int {
 	case '0':
 		text = string(d.value())
 	case '"':
-		text = unquote(d.value())
+		text = string(unescape(d.value()))
 		if !(jsontext.Value(text).Kind() == '0' && jsontext.Value(text).IsValid()) {
 			d.fail("must be a whole number")
 			return 0
@@ -517,20 +550,27 @@ func (d *decoder) integerPointer() *int {
 	return &n
 }
 
-// enum reads the name or the number of an enum's value; 0 when it is null.
-// Lookup finds a name, limit is the highest number.
-func enum[E ~int8](d *decoder, lookup func(string) (E, bool), limit E) E {
+// enumeration is an enum of the protocol; String gives the name of a value.
+type enumeration interface {
+	~int8
+	String() string
+}
+
+// enum reads the name or the number of an enum's value, the highest of which is
+// last; 0 when it is null.
+func enum[E enumeration](d *decoder, last E) E {
 	switch d.kind() {
 	case '"':
-		name := unquote(d.value())
-		e, ok := lookup(name)
-		if !ok {
-			d.fail("has no value %q", truncate(name, maxPathName))
+		name := unescape(d.value())
+		for e := E(0); e <= last; e++ {
+			if string(name) == e.String() {
+				return e
+			}
 		}
-		return e
+		d.fail("has no value %q", truncate(string(name), maxPathName))
 	case '0':
 		n := d.integer()
-		if n < 0 || n > int(limit) {
+		if n < 0 || n > int(last) {
 			d.fail("has no value %d", n)
 			return 0
 		}
@@ -549,14 +589,7 @@ func (d *decoder) bytes() []byte {
 		d.fail("must be a base64 string")
 		return nil
 	}
-	quoted := d.value()
-	if len(quoted) < 2 {
-		return nil
-	}
-	text := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(text, '\\') >= 0 {
-		text = []byte(unquote(quoted))
-	}
+	text := unescape(d.value())
 	encoding := base64.StdEncoding
 	if bytes.IndexByte(text, '-') >= 0 || bytes.IndexByte(text, '_') >= 0 {
 		encoding = base64.URLEncoding
@@ -577,23 +610,33 @@ func (d *decoder) bytes() []byte {
 func (d *decoder) timestamp() time.Time {
 	switch d.kind() {
 	case '"':
-		var t time.Time
-		if err := t.UnmarshalText([]byte(unquote(d.value()))); err != nil {
-			d.fail("must be a timestamp such as 2006-01-02T15:04:05.000Z")
-			return time.Time{}
-		}
-		t = t.UTC()
-		if y := t.Year(); y < 1 || y > 9999 {
-			d.fail("must be in the years 1 to 9999")
-			return time.Time{}
+		t, ok := parseTimestamp(string(unescape(d.value())))
+		if !ok {
+			break
 		}
 		return t
 	case 'n':
 		d.token()
-	default:
-		d.fail("must be a timestamp such as 2006-01-02T15:04:05.000Z")
+		return time.Time{}
 	}
+	d.fail("must be a timestamp of the years 1 to 9999 such as 2006-01-02T15:04:05.000Z")
 	return time.Time{}
+}
+
+// parseTimestamp reads an RFC 3339 timestamp of the years 1 to 9999, the range
+// of google.protobuf.Timestamp.
+func parseTimestamp(text string) (time.Time, bool) {
+	// Package time takes hours of one digit and a comma, too.
+	const untilFraction = len("2006-01-02T15:04:05")
+	if len(text) <= untilFraction || text[13] != ':' || text[untilFraction] == ',' {
+		return time.Time{}, false
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, false
+	}
+	t = t.UTC()
+	return t, t.Year() >= 1 && t.Year() <= 9999
 }
 
 // raw reads any value, null included, and returns a copy of its bytes.

@@ -57,7 +57,7 @@ func (r *errorReport) decode(d *decoder) {
 		case key == "type" && d.kind() == '"':
 			r.problemType(d.text())
 		case (key == "data" || key == "details") && d.kind() == '[':
-			for e := d.array(); e.next(d); {
+			for e := d.array(); e.nextOrNull(d); {
 				r.detail(d)
 			}
 		case key == "data" || key == "details":
@@ -91,7 +91,7 @@ func (r *errorReport) detail(d *decoder) {
 		case key == "metadata" && d.kind() == '{':
 			r.metadata = d.textEntries()
 		case (key == "fieldViolations" || key == "field_violations") && d.kind() == '[':
-			for e := d.array(); e.next(d); {
+			for e := d.array(); e.nextOrNull(d); {
 				r.violation(d)
 			}
 		case (key == "retryDelay" || key == "retry_delay") && d.kind() == '"':

@@ -164,8 +164,9 @@ func checkParts(c *checker, path string, parts []Part) {
 			c.add(element(path, i), "needs one of text, raw, url and data")
 		case p.Kind == PartURL && p.URL == "":
 			c.add(element(path, i)+".url", "must not be empty")
+		case len(p.Metadata) > 0 && p.Metadata.Kind() != '{':
+			c.add(element(path, i)+".metadata", "must be an object")
 		}
-		c.object(element(path, i)+".metadata", p.Metadata)
 	}
 }
 
