@@ -429,18 +429,13 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 	if r != nil {
 		r.blur()
 	}
-	if begins {
-		if limit := q.Spec.Limits.Turns; limit > 0 && row.Turn >= limit {
-			return nil, a2a.Errorf(a2a.CodeResourceExhausted, "The task has had its limit of %d turns", limit)
-		}
-	}
 	if err := e.store.Commit(ctx, c); err != nil {
 		return nil, err
 	}
 	e.hub.publish(row.ID, c.Events)
 	a := &accepted{id: row.ID, number: c.After.Messages, seq: c.Events[len(c.Events)-1].Seq}
 	if begins {
-		e.cfg.Observer.StateChanged(q.Spec.ID, a2a.StateWorking)
+		e.cfg.Observer.StateChanged(q.Spec.ID, a2a.StateWorking.String())
 		err := e.goOn(c.After, q.Spec, func(r *run) {
 			r.cause = agent.CauseMessage
 			if c.After.Read-c.After.Since == 1 {

@@ -66,9 +66,6 @@ func (r *run) insert(c *store.Change, o outcome) error {
 	row.Expires = c.Set.Expires
 	c.Insert, c.Set = &row, store.Set{}
 	c.Events = append(events, o.events...)
-	if total := r.spec.Limits.Total; total > 0 && !row.State.Terminal() {
-		c.Jobs = append(c.Jobs, store.Job{Kind: JobDeadline, Task: r.id, Due: row.Created.Add(total)})
-	}
 	if r.claim != nil {
 		settled := *r.claim
 		settled.Task = r.id
@@ -115,7 +112,7 @@ func (r *run) show(c *store.Change, updates []a2a.StreamResponse) {
 		r.e.cfg.JobsDue(c.Jobs[i].Due)
 	}
 	if c.Insert != nil || c.Set.State != nil {
-		r.e.cfg.Observer.StateChanged(r.spec.ID, r.row.State)
+		r.e.cfg.Observer.StateChanged(r.spec.ID, r.row.State.String())
 	}
 	r.mu.Lock()
 	n := r.row.Done - r.doneBefore

@@ -41,14 +41,16 @@ type Spec struct {
 	History int
 }
 
-// Limits end a turn; zero is no limit.
+// Limits bound the work of an agent; zero is no limit.
 type Limits struct {
-	Inactivity    time.Duration // without a step
-	Total         time.Duration // from the creation of the task, waits included
-	Steps         int           // of one turn
-	ArtifactBytes int64         // emitted by one turn
-	Turns         int           // of one task
-	Unread        int           // messages waiting for a turn
+	Inactivity    time.Duration // of a turn without a step
+	Total         time.Duration // of a turn
+	MaxWait       time.Duration // of a task for a time
+	Steps         int           // of a turn
+	ArtifactBytes int64         // of a turn
+	StateBytes    int           // of a task's private state
+	Unread        int           // messages that wait for a turn
+	Concurrent    int           // turns of the agent at once on this node
 }
 
 // Answers says what an agent may answer with.
@@ -85,7 +87,7 @@ const (
 // Observer is told what happens, for metrics. Its methods have to be quick.
 type Observer interface {
 	TaskCreated(agent string)
-	StateChanged(agent string, to a2a.TaskState)
+	StateChanged(agent, state string)
 	TurnStarted(agent string, attempt int)
 	TurnEnded(agent string, took time.Duration)
 	Steps(agent string, n int)
@@ -136,8 +138,9 @@ type Engine struct {
 	mu       sync.Mutex
 	runs     map[string]*run // by task id, visible ones
 	claims   map[claimKey]*run
-	waiting  int      // runs without a slot
-	orphans  []string // tasks to recover, see orphan
+	quotas   map[string]chan struct{} // slots of agents with a limit of their own
+	waiting  int                      // runs without a slot
+	orphans  []string                 // tasks to recover, see orphan
 	draining bool
 
 	drained  chan struct{} // closed when the engine takes nothing more
@@ -176,6 +179,7 @@ func New(cfg Config) *Engine {
 		slots:   make(chan struct{}, cfg.Turns),
 		runs:    map[string]*run{},
 		claims:  map[claimKey]*run{},
+		quotas:  map[string]chan struct{}{},
 		drained: make(chan struct{}),
 	}
 }
@@ -294,6 +298,23 @@ func (e *Engine) Stop(ctx context.Context) error {
 	return nil
 }
 
+// quota returns the slots of an agent, nil when it has no limit of its own. A
+// changed limit holds for the turns that begin after it.
+func (e *Engine) quota(spec *Spec) chan struct{} {
+	n := spec.Limits.Concurrent
+	if n == 0 {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q := e.quotas[spec.ID]
+	if cap(q) != n {
+		q = make(chan struct{}, n)
+		e.quotas[spec.ID] = q
+	}
+	return q
+}
+
 // active returns the runs under way.
 func (e *Engine) active() []*run {
 	e.mu.Lock()
@@ -371,10 +392,10 @@ func unavailable(err error) error {
 
 type nobody struct{}
 
-func (nobody) TaskCreated(string)                 {}
-func (nobody) StateChanged(string, a2a.TaskState) {}
-func (nobody) TurnStarted(string, int)            {}
-func (nobody) TurnEnded(string, time.Duration)    {}
-func (nobody) Steps(string, int)                  {}
-func (nobody) Duplicate(string)                   {}
-func (nobody) Watchers(int)                       {}
+func (nobody) TaskCreated(string)              {}
+func (nobody) StateChanged(string, string)     {}
+func (nobody) TurnStarted(string, int)         {}
+func (nobody) TurnEnded(string, time.Duration) {}
+func (nobody) Steps(string, int)               {}
+func (nobody) Duplicate(string)                {}
+func (nobody) Watchers(int)                    {}

@@ -112,6 +112,6 @@ func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Cha
 		return err
 	}
 	e.hub.publish(row.ID, c.Events)
-	e.cfg.Observer.StateChanged(row.Agent, a2a.StateWorking)
+	e.cfg.Observer.StateChanged(row.Agent, a2a.StateWorking.String())
 	return e.goOn(c.After, spec, prepare)
 }

@@ -11,9 +11,8 @@ import (
 
 // The kinds of jobs that an engine makes and does.
 const (
-	JobWake        = "wake"     // a wait is over
-	JobGrantExpiry = "grant"    // an undecided request counts as denied
-	JobDeadline    = "deadline" // the limit on the total time of a task
+	JobWake        = "wake"  // a wait is over
+	JobGrantExpiry = "grant" // an undecided request counts as denied
 )
 
 // DoJob does a job of one of this package's kinds. Jobs that no longer apply
@@ -34,8 +33,6 @@ func (e *Engine) DoJob(ctx context.Context, job *store.Job) error {
 		if err == nil || isRefusal(err) {
 			err = e.finishJob(ctx, job)
 		}
-	case JobDeadline:
-		err = e.deadline(ctx, row, job)
 	default:
 		return fmt.Errorf("unknown kind of job %q", job.Kind)
 	}
@@ -55,17 +52,4 @@ func (e *Engine) wake(ctx context.Context, row *store.Task, job *store.Job) erro
 		return store.ErrConflict
 	}
 	return e.resumeParked(ctx, row, &store.Change{Finish: job.ID}, func(r *run) { r.cause = agent.CauseTime })
-}
-
-// deadline fails a task whose total time is over.
-func (e *Engine) deadline(ctx context.Context, row *store.Task, job *store.Job) error {
-	if row.State.Terminal() {
-		return store.ErrConflict
-	}
-	limit := &limitError{"The limit on the total time of the task was reached."}
-	if r := e.run(row.ID); r != nil {
-		r.halt(limit)
-		return e.finishJob(ctx, job)
-	}
-	return e.fail(ctx, row, limit.text, job.ID)
 }

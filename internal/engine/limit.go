@@ -18,6 +18,12 @@ func (r *run) overLimit(s *agent.Step, size int) error {
 	if limits.Steps > 0 && r.emitted > limits.Steps && !s.Terminal() {
 		return &limitError{fmt.Sprintf("The limit of %d steps in a turn was reached.", limits.Steps)}
 	}
+	if s.Wait != nil && limits.MaxWait > 0 && s.Wait.For > limits.MaxWait {
+		return &limitError{fmt.Sprintf("The limit of %v of waiting was exceeded: the agent wanted to wait for %v.", limits.MaxWait, s.Wait.For)}
+	}
+	if limits.StateBytes > 0 && len(s.State) > limits.StateBytes {
+		return &limitError{fmt.Sprintf("The limit of %d bytes of private state was exceeded.", limits.StateBytes)}
+	}
 	if s.Artifact != nil {
 		r.artifactBytes += int64(size)
 		if limits.ArtifactBytes > 0 && r.artifactBytes > limits.ArtifactBytes {
@@ -41,6 +47,11 @@ func (r *run) startTimers() {
 			r.change.Broadcast()
 		})
 	}
+	if limit := r.spec.Limits.Total; limit > 0 {
+		r.total = time.AfterFunc(limit, func() {
+			r.halt(&limitError{fmt.Sprintf("The limit of %v on the time of a turn was reached.", limit)})
+		})
+	}
 	if limit := r.spec.Limits.Inactivity; limit > 0 {
 		r.inactivity = time.AfterFunc(limit, func() {
 			r.halt(&limitError{fmt.Sprintf("The limit of %v without a sign of progress was reached.", limit)})
@@ -60,6 +71,9 @@ func (r *run) stopTimers() {
 	defer r.mu.Unlock()
 	if r.firstStep != nil {
 		r.firstStep.Stop()
+	}
+	if r.total != nil {
+		r.total.Stop()
 	}
 	if r.inactivity != nil {
 		r.inactivity.Stop()

@@ -75,6 +75,7 @@ type run struct {
 	artifactBytes int64
 	firstStep     *time.Timer
 	inactivity    *time.Timer
+	total         *time.Timer
 
 	builder builder
 }
@@ -90,10 +91,23 @@ func (e *Engine) newRun(spec *Spec, row store.Task, m *meta) *run {
 func (r *run) start() {
 	go func() {
 		defer r.e.leave(r)
-		if !r.acquire() {
-			return
+		slots := []chan struct{}{r.e.slots}
+		if quota := r.e.quota(r.spec); quota != nil {
+			slots = append(slots, quota)
 		}
-		defer func() { <-r.e.slots }()
+		for i, slot := range slots {
+			if !r.acquire(slot) {
+				for _, taken := range slots[:i] {
+					<-taken
+				}
+				return
+			}
+		}
+		defer func() {
+			for _, slot := range slots {
+				<-slot
+			}
+		}()
 		for r.turn() {
 		}
 	}()
@@ -101,17 +115,17 @@ func (r *run) start() {
 
 // acquire gets a slot to run in. A new task that has to wait for one becomes
 // visible as SUBMITTED.
-func (r *run) acquire() bool {
+func (r *run) acquire(slot chan struct{}) bool {
 	e := r.e
 	select {
-	case e.slots <- struct{}{}:
+	case slot <- struct{}{}:
 		return true
 	default:
 	}
 	if r.row.Key == 0 && r.spec.Answers != AnswersMessage {
 		r.row.State = a2a.StateSubmitted
 		if err := r.commit(&store.Change{}, outcome{}); err != nil {
-			r.refuse(err)
+			r.refuse(unavailable(err))
 			return false
 		}
 	}
@@ -127,13 +141,11 @@ func (r *run) acquire() bool {
 	stop := r.onHalt(func() { close(halted) })
 	defer stop()
 	select {
-	case e.slots <- struct{}{}:
+	case slot <- struct{}{}:
 		return true
 	case <-halted:
-		if r.row.Key == 0 {
-			r.refuse(errDraining)
-		}
-		return false // the lease dies with the node, and the task is found again
+		r.refuse(errDraining)
+		return false // the lease ends with the node, and the task is found again
 	}
 }
 
@@ -244,7 +256,7 @@ func (r *run) info() agent.Info {
 		info.References = newest.ReferenceTaskIDs
 	}
 	if total := r.spec.Limits.Total; total > 0 {
-		info.Deadline = r.row.Created.Add(total)
+		info.Deadline = time.Now().Add(total)
 	}
 	return info
 }
@@ -429,12 +441,12 @@ func (r *run) finish(b batch) (again bool) {
 		steps.parked = false
 	}
 	if err = r.commit(&store.Change{}, steps); err == nil {
-		again, err = r.begin()
+		err = r.begin()
 	}
 	if err != nil {
 		r.giveUp(err)
 	}
-	return again
+	return err == nil
 }
 
 // ending is the step of a turn that ended without one.
@@ -452,24 +464,19 @@ func (r *run) ending(failure error) agent.Step {
 	return agent.Step{Fail: agent.Say("The agent failed. The reason is in the operator's log under this task.")}
 }
 
-// begin starts the next turn of the same run with the messages that wait, and
-// reports false when a limit forbids it.
-func (r *run) begin() (bool, error) {
-	if limit := r.spec.Limits.Turns; limit > 0 && r.row.Turn >= limit {
-		text := fmt.Sprintf("The limit of %d turns was reached.", limit)
-		return false, r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}}))
-	}
+// begin starts the next turn of the same run with the messages that wait.
+func (r *run) begin() error {
 	read := r.row.Read
 	c := &store.Change{Set: r.e.nextTurn(r.row.Turn)}
 	if err := r.write(c, outcome{events: []store.Event{statusEvent(r.id, r.row.Context, a2a.StateWorking, nil, nil)}}); err != nil {
-		return false, err
+		return err
 	}
 	input, err := r.e.messages(context.Background(), r.row.Key, read+1)
 	if err != nil {
-		return false, err
+		return err
 	}
 	r.cause, r.grant, r.input = agent.CauseMessage, nil, input
-	return true, nil
+	return nil
 }
 
 // finishHalted ends a turn that was stopped from outside.

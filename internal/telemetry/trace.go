@@ -1,0 +1,54 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// TraceConfig says where traces go.
+type TraceConfig struct {
+	Endpoint string // URL of an OTLP/HTTP collector; "": no traces
+	Headers  map[string]string
+	Service  string
+	Version  string
+	Ratio    float64 // of the traces that begin here, from 0 to 1
+}
+
+// Tracing makes spans and sends them to a collector.
+type Tracing struct {
+	trace.Tracer
+	stop func(context.Context) error
+}
+
+// NewTracing returns the tracing that the configuration asks for. Stop flushes
+// and ends it.
+func NewTracing(ctx context.Context, cfg TraceConfig) (*Tracing, error) {
+	const name = "handoff"
+	if cfg.Endpoint == "" {
+		return &Tracing{
+			Tracer: noop.NewTracerProvider().Tracer(name),
+			stop:   func(context.Context) error { return nil },
+		}, nil
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint), otlptracehttp.WithHeaders(cfg.Headers))
+	if err != nil {
+		return nil, fmt.Errorf("create trace exporter: %w", err)
+	}
+	provider := sdktrace.NewTracerProvider(
+		sdktrace.WithBatcher(exporter),
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.Ratio))),
+		sdktrace.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", cfg.Service), attribute.String("service.version", cfg.Version))),
+	)
+	return &Tracing{Tracer: provider.Tracer(name), stop: provider.Shutdown}, nil
+}
+
+// Stop sends what is left and ends the tracing.
+func (t *Tracing) Stop(ctx context.Context) error { return t.stop(ctx) }
