@@ -1,0 +1,265 @@
+// Package config holds every struct of the one YAML file that a node is
+// configured by. A component takes its part and nothing else.
+//
+// The structs are the single source of the file's form: their yaml tags name
+// the keys, their default, enum, min and max tags bound the values, and their
+// doc comments become the descriptions of the JSON Schema and of
+// docs/configuration.md (go generate ./config).
+//
+// The tags are these:
+//
+//	yaml:"key"            the key; a field without one is not part of the file
+//	default:"15s"         the value of an absent key, written as in the file
+//	                      (commas separate the elements of a list)
+//	enum:"a,b"            the only values of a string, or of a list's elements
+//	min:"1" max:"65536"   bounds of a number, a Duration or a Size
+//	later:"0.3"           values that a later version will have
+//	required:"true"       an absent key is an error
+//	restart:"true"        a change needs a restart and is refused by a reload
+package config
+
+//go:generate go run ./schemagen
+
+import (
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"handoff.example/handoff/internal/netguard"
+
+)
+
+// Config is the whole file.
+type Config struct {
+	// The address to listen on, host:port. Without a host it listens on every interface.
+	Listen string `yaml:"listen" default:"127.0.0.1:8080" restart:"true"`
+
+	// The URL at which clients reach the node, such as https://agents.example.com, with the path prefix under which a proxy publishes it, if any. Agent cards and callback URLs begin with it. Without it they follow the request.
+	PublicURL string `yaml:"public_url"`
+
+	// Addresses or networks (CIDR) of reverse proxies. Only what they say in Forwarded and X-Forwarded-* headers about the client and the public address is believed.
+	TrustedProxies []Prefix `yaml:"trusted_proxies"`
+
+	// Where tasks are kept: sqlite: and the path of a file, relative to the configuration file, or sqlite::memory: for a node that forgets.
+	Store string `yaml:"store" default:"sqlite:handoff.db" restart:"true"`
+
+	// The key that encrypts credentials at rest: file: and a path, or ${ENV}. At least 32 characters. `handoff init` makes one.
+	SecretKey Secret `yaml:"secret_key" restart:"true"`
+
+	// Who may call.
+	Callers Callers `yaml:"callers"`
+
+	// The id of the agent whose card is also at /.well-known/agent-card.json. If there is one agent, it is that.
+	DefaultAgent string `yaml:"default_agent"`
+
+	// What the node may connect to.
+	Outbound Outbound `yaml:"outbound"`
+
+	// Which web pages may call the node from a browser.
+	CORS CORS `yaml:"cors"`
+
+	// Limits of the node. Limits of an agent's work are the agent's.
+	Limits Limits `yaml:"limits"`
+
+	// How long things are kept.
+	Retention Retention `yaml:"retention"`
+
+	// A task that is not finished and to which nothing has happened for this long is shown as stale to operators. 0 turns it off.
+	StaleAfter Duration `yaml:"stale_after" default:"24h" min:"0s"`
+
+	// How long a node that is told to stop lets requests and turns finish.
+	ShutdownGrace Duration `yaml:"shutdown_grace" default:"20s" min:"0s"`
+
+	// The log, on standard error.
+	Log Log `yaml:"log"`
+
+	// Metrics, profiles and traces.
+	Telemetry Telemetry `yaml:"telemetry"`
+
+	// The agents, by id. An id ([a-z0-9][a-z0-9-]*, up to 63 characters) is part of the agent's address, {public_url}/agents/{id}/.
+	Agents map[string]*Agent `yaml:"agents"`
+
+	source *source
+}
+
+// Callers says who may call.
+type Callers struct {
+	// Callers without credentials: off refuses them, loopback accepts those on this machine that did not come through a proxy, everywhere accepts all.
+	Anonymous Anonymous `yaml:"anonymous" default:"loopback" enum:"off,loopback,everywhere"`
+}
+
+// Anonymous says from where callers without credentials are accepted.
+type Anonymous string
+
+// From where callers without credentials are accepted.
+const (
+	AnonymousOff        Anonymous = "off"
+	AnonymousLoopback   Anonymous = "loopback"
+	AnonymousEverywhere Anonymous = "everywhere"
+)
+
+// Outbound bounds what the node connects to.
+type Outbound struct {
+	// Destinations named by others (a webhook, a URL in a card, a redirect) that are allowed though they are private: networks (10.1.0.0/16), addresses, host names (hooks.corp.example), or names below a domain (*.corp.example); each may end in :port.
+	Allow []netguard.Destination `yaml:"allow"`
+}
+
+// CORS says which web pages may call the node from a browser.
+type CORS struct {
+	// Origins such as https://app.example.com, or * for any.
+	Origins []string `yaml:"origins"`
+
+	// Request headers that pages may send besides those of the protocol.
+	Headers []string `yaml:"headers"`
+
+	// How long a browser may remember the answer to a preflight request.
+	MaxAge Duration `yaml:"max_age" default:"10m" min:"0s" max:"24h"`
+}
+
+// Limits bounds what the node takes on.
+type Limits struct {
+	// The largest request body.
+	Body Size `yaml:"body" default:"16MiB" min:"1KiB" max:"1GiB"`
+
+	// The largest request header.
+	HeaderBytes Size `yaml:"header_bytes" default:"64KiB" min:"4KiB" max:"16MiB" restart:"true"`
+
+	// The time a client has to send a request's header.
+	HeaderTimeout Duration `yaml:"header_timeout" default:"10s" min:"100ms" restart:"true"`
+
+	// The time a client has to send a request's body.
+	BodyTimeout Duration `yaml:"body_timeout" default:"60s" min:"100ms"`
+
+	// How long an idle connection stays open.
+	IdleTimeout Duration `yaml:"idle_timeout" default:"2m" min:"1s" restart:"true"`
+
+	// The deepest nesting of JSON in a request.
+	JSONDepth int `yaml:"json_depth" default:"64" min:"8" max:"1000"`
+
+	// The streams that one caller may have open. 0 is no limit.
+	Streams int `yaml:"streams" default:"100" min:"0"`
+
+	// The turns that run at once. Further ones wait, and their tasks are SUBMITTED.
+	Turns int `yaml:"turns" default:"256" min:"1" max:"100000" restart:"true"`
+
+	// The turns that may wait for one to end. Messages beyond are refused with 429.
+	Queue int `yaml:"queue" default:"10000" min:"0" restart:"true"`
+}
+
+// Retention says how long things are kept.
+type Retention struct {
+	// How long a finished task is kept, with its events and artifacts. 0 keeps it for ever.
+	Tasks Duration `yaml:"tasks" default:"30d" min:"0s"`
+
+	// How long the id of a message is remembered, so that the same message sent again gets the same answer.
+	Claims Duration `yaml:"claims" default:"24h" min:"1m"`
+}
+
+// Log configures the log.
+type Log struct {
+	// The least severe level that is written.
+	Level string `yaml:"level" default:"info" enum:"debug,info,warn,error"`
+
+	// The form of a line.
+	Format string `yaml:"format" default:"text" enum:"text,json" restart:"true"`
+}
+
+// Telemetry configures metrics, profiles and traces.
+type Telemetry struct {
+	// The address, host:port, of a listener of its own for /metrics and /debug/pprof. Without it they are on the admin socket only.
+	Listen string `yaml:"listen" restart:"true"`
+
+	// Whether /metrics is served, in the Prometheus format.
+	Metrics bool `yaml:"metrics" default:"true" restart:"true"`
+
+	// Whether /debug/pprof is served.
+	Pprof bool `yaml:"pprof" default:"false" restart:"true"`
+
+	// Where traces go.
+	OTLP OTLP `yaml:"otlp"`
+}
+
+// OTLP says where traces go.
+type OTLP struct {
+	// The URL of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318. Without it no traces are made.
+	Endpoint string `yaml:"endpoint" restart:"true"`
+
+	// Headers to send to it.
+	Headers map[string]Secret `yaml:"headers" restart:"true"`
+
+	// The name under which the node reports.
+	ServiceName string `yaml:"service_name" default:"handoff" restart:"true"`
+
+	// The part of traces that is kept, from 0 to 1. A caller's sampling decision is followed.
+	Ratio float64 `yaml:"ratio" default:"1" min:"0" max:"1" restart:"true"`
+}
+
+// Default returns a configuration with every default and no agents.
+func Default() *Config {
+	c := &Config{Agents: map[string]*Agent{}}
+	setDefaults(c)
+	c.source = newSource("", "")
+	return c
+}
+
+// AgentIDs returns the ids of the agents in order.
+func (c *Config) AgentIDs() []string {
+	ids := make([]string, 0, len(c.Agents))
+	for id := range c.Agents {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// DefaultAgentID returns the id of the agent whose card is also at
+// /.well-known/agent-card.json, or "" when there is none.
+func (c *Config) DefaultAgentID() string {
+	if c.DefaultAgent != "" {
+		return c.DefaultAgent
+	}
+	if ids := c.AgentIDs(); len(ids) == 1 {
+		return ids[0]
+	}
+	return ""
+}
+
+// Dir returns the directory of the file, which relative paths in it begin at,
+// or "" when the configuration came from no file.
+func (c *Config) Dir() string {
+	if c.source == nil {
+		return ""
+	}
+	return c.source.dir
+}
+
+// File returns the path of the file as it was given to Load, or "".
+func (c *Config) File() string {
+	if c.source == nil {
+		return ""
+	}
+	return c.source.name
+}
+
+// memoryStore is the SQLite name of a database without a file.
+const memoryStore = ":memory:"
+
+// StorePath returns the path of the SQLite file, or ":memory:".
+func (c *Config) StorePath() string {
+	path := strings.TrimPrefix(c.Store, "sqlite:")
+	if path == memoryStore || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(c.Dir(), path)
+}
+
+// TrustedPrefixes returns the networks of the trusted proxies.
+func (c *Config) TrustedPrefixes() []netip.Prefix {
+	prefixes := make([]netip.Prefix, len(c.TrustedProxies))
+	for i, p := range c.TrustedProxies {
+		prefixes[i] = p.Prefix
+	}
+	return prefixes
+}
+
