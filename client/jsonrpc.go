@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"handoff.example/handoff/a2a"
+)
+
+// jsonRPC is the JSON-RPC binding (A2A §9).
+type jsonRPC struct {
+	*link
+	url    *url.URL
+	lastID atomic.Uint64
+}
+
+func (b *jsonRPC) newCall(r *request, accept string) (*call, jsontext.Value) {
+	id := `"` + strconv.FormatUint(b.lastID.Add(1), 10) + `"`
+	body := make([]byte, 0, 512)
+	body = append(body, `{"jsonrpc":"2.0","id":`...)
+	body = append(body, id...)
+	body = append(body, `,"method":"`...)
+	body = append(body, r.op...)
+	body = append(body, `","params":`...)
+	body = append(r.params.AppendJSON(body), '}')
+	return &call{
+		op:        r.op,
+		method:    http.MethodPost,
+		url:       b.url,
+		body:      body,
+		mediaType: mediaJSON,
+		accept:    accept,
+		header:    r.header,
+	}, jsontext.Value(id)
+}
+
+func (b *jsonRPC) unary(ctx context.Context, r *request, out a2a.Decodable) error {
+	c, id := b.newCall(r, mediaJSON)
+	resp, err := b.do(ctx, c)
+	if err != nil {
+		return err
+	}
+	if !success(resp) {
+		return b.statusError(ctx, c, resp)
+	}
+	body, err := b.readBody(ctx, c, resp, b.opts.MaxResponse)
+	if err != nil {
+		return err
+	}
+	result, err := resultOf(body, id)
+	if err == nil && out != nil {
+		err = decode(result, out)
+	}
+	if e, ok := errors.AsType[*a2a.Error](err); ok {
+		e.RetryAfter = max(e.RetryAfter, retryAfter(resp.Header, time.Now()))
+		return e
+	}
+	if err != nil {
+		return b.badAnswer(c, resp, describe(resp, body, err))
+	}
+	return nil
+}
+
+func (b *jsonRPC) stream(ctx context.Context, r *request) (*Stream, error) {
+	c, id := b.newCall(r, mediaEvents+", "+mediaJSON)
+	return b.openStream(ctx, c, b.do, func(frame []byte, out *a2a.StreamResponse) error {
+		result, err := resultOf(frame, id)
+		if err != nil {
+			return err
+		}
+		return decode(result, out)
+	})
+}
+
+// resultOf returns the result of a JSON-RPC response. The error is an
+// *a2a.Error when the response holds one.
+func resultOf(body []byte, id jsontext.Value) (jsontext.Value, error) {
+	env, err := parseEnvelope(body)
+	switch {
+	case err != nil:
+		return nil, err
+	case env.err.Kind() == '{' && (env.result == nil || env.result.Kind() == 'n'):
+		// A request that could not be read is answered with a null id.
+		if env.id != nil && env.id.Kind() != 'n' && !sameID(env.id, id) {
+			return nil, errWrongID(env.id)
+		}
+		return nil, a2a.ParseJSONRPCError(env.err)
+	case env.err != nil && env.err.Kind() != 'n':
+		return nil, errors.New("the JSON-RPC response has an unusable error")
+	case env.result == nil:
+		return nil, errors.New("the JSON-RPC response has neither result nor error")
+	case !sameID(env.id, id):
+		return nil, errWrongID(env.id)
+	}
+	return env.result, nil
+}
+
+func errWrongID(id jsontext.Value) error {
+	if id == nil {
+		return errors.New("the JSON-RPC response has no id")
+	}
+	return fmt.Errorf("the JSON-RPC response has the id %s of another request", summary(id))
+}
+
+// sameID reports whether a response names the request: by the same string,
+// however it is escaped.
+func sameID(got, want jsontext.Value) bool {
+	if string(got) == string(want) {
+		return true
+	}
+	if got.Kind() != '"' {
+		return false
+	}
+	text, err := jsontext.AppendUnquote(nil, got)
+	return err == nil && string(text) == string(want[1:len(want)-1])
+}

@@ -1,0 +1,339 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"handoff.example/handoff/a2a"
+)
+
+// settleTime is how long a peer may keep a stream open after its last event.
+const settleTime = 5 * time.Second
+
+// Stream is the events of a task, as the agent makes them (A2A §3.5.2). It is
+// not for use by several goroutines, except Close.
+//
+// A stream holds a connection until Next returned an error, Close was called or
+// a loop over All ended.
+type Stream struct {
+	client *Client
+	source *eventSource // nil for a stream of one event that is here already
+	decode func(frame []byte, out *a2a.StreamResponse) error
+	fail   func(kind Kind, err error) *TransportError
+	single *a2a.StreamResponse
+
+	err    error // what every further Next returns
+	lastID string
+	taskID string
+	state  a2a.TaskState
+	ended  bool // a message or a terminal state came
+}
+
+// Next waits for the next event and returns it. The error is
+//
+//   - io.EOF after a message, or when the stream ended in a terminal or
+//     interrupted state;
+//   - a *StreamCutError when it ended before;
+//   - an *a2a.Error when the peer sent one;
+//   - a *TransportError when the peer sent something else, or the context of
+//     the call ended;
+//   - net.ErrClosed after Close.
+//
+// A task in an interrupted state may keep its stream open: whoever waits for
+// the end of a turn looks at State and does not wait for io.EOF.
+func (s *Stream) Next() (*a2a.StreamResponse, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	e, err := s.next()
+	if err != nil {
+		s.err = err
+		s.Close()
+		return nil, err
+	}
+	s.observe(e)
+	return e, nil
+}
+
+func (s *Stream) next() (*a2a.StreamResponse, error) {
+	if s.single != nil {
+		e := s.single
+		s.single = nil
+		return e, nil
+	}
+	if s.source == nil {
+		return nil, s.atEnd(nil)
+	}
+	for {
+		frame, err := s.source.reader.next()
+		if err != nil {
+			return nil, s.readFailed(err)
+		}
+		s.lastID = s.source.reader.lastEventID()
+		if len(bytes.TrimSpace(frame.data)) == 0 {
+			continue
+		}
+		e := new(a2a.StreamResponse)
+		if err := s.decode(frame.data, e); err != nil {
+			return nil, s.frameFailed(frame, err)
+		}
+		if holdsEvent(e) {
+			return e, nil
+		}
+	}
+}
+
+// frameFailed returns the error of a frame that is an error or no event.
+func (s *Stream) frameFailed(frame sseEvent, err error) error {
+	if s.ended {
+		return io.EOF
+	}
+	if e, ok := errors.AsType[*a2a.Error](err); ok {
+		return e
+	}
+	if frame.unfinished {
+		return s.atEnd(s.fail(KindConnect, io.ErrUnexpectedEOF))
+	}
+	return s.fail(KindProtocol, fmt.Errorf("decode event: %w", err))
+}
+
+// readFailed returns the error of a stream that cannot be read further.
+func (s *Stream) readFailed(err error) error {
+	ctx := s.source.ctx
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, net.ErrClosed):
+		return net.ErrClosed
+	case s.ended || err == io.EOF:
+		return s.atEnd(nil)
+	case errors.Is(cause, errIdle):
+		return s.atEnd(s.fail(KindTimeout, errIdle))
+	case errors.Is(err, errFrameTooLarge):
+		return s.fail(KindProtocol, fmt.Errorf("%w: one event has more than %d bytes", ErrTooLarge, s.source.reader.max))
+	case corrupt(err):
+		return s.fail(KindProtocol, err)
+	}
+	kind, cause := classify(ctx, err)
+	if ctx.Err() != nil {
+		return s.fail(kind, cause)
+	}
+	return s.atEnd(s.fail(KindConnect, cause))
+}
+
+// atEnd says whether the stream may end here. A broken connection is never the
+// proper end of a stream that could have gone on.
+func (s *Stream) atEnd(cause *TransportError) error {
+	if s.ended || cause == nil && s.state.Interrupted() {
+		return io.EOF
+	}
+	cut := &StreamCutError{TaskID: s.taskID, LastEventID: s.lastID}
+	if cause != nil {
+		cut.Err = cause
+	}
+	return cut
+}
+
+// observe keeps what Resume and the end of the stream need.
+func (s *Stream) observe(e *a2a.StreamResponse) {
+	switch {
+	case e.Task != nil:
+		s.taskID, s.state = e.Task.ID, e.Task.Status.State
+	case e.StatusUpdate != nil:
+		s.taskID, s.state = e.StatusUpdate.TaskID, e.StatusUpdate.Status.State
+	case e.ArtifactUpdate != nil && s.taskID == "":
+		s.taskID = e.ArtifactUpdate.TaskID
+	case e.Message != nil:
+		s.ended = true
+	}
+	if s.state.Terminal() {
+		s.ended = true
+	}
+	if s.ended && s.source != nil {
+		s.source.settle()
+	}
+}
+
+// All returns the remaining events and closes the stream when the loop over
+// them ends. An error of Next is the last pair, io.EOF is not.
+func (s *Stream) All() iter.Seq2[*a2a.StreamResponse, error] {
+	return func(yield func(*a2a.StreamResponse, error) bool) {
+		defer s.Close()
+		for {
+			e, err := s.Next()
+			if err == io.EOF || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// TaskID returns the id of the task, or "" when no event has named it.
+func (s *Stream) TaskID() string { return s.taskID }
+
+// State returns the state that the task had in the last event that told it.
+func (s *Stream) State() a2a.TaskState { return s.state }
+
+// LastEventID returns the id of the last event, or "" when the peer sends none.
+func (s *Stream) LastEventID() string { return s.lastID }
+
+// Close ends the stream. The task goes on. It may be called at any time, also
+// while Next waits, and more than once.
+func (s *Stream) Close() error {
+	if s.source != nil {
+		s.source.close()
+	}
+	return nil
+}
+
+// Resume closes the stream and subscribes to its task again (A2A §3.1.6). It
+// sends the id of the last event as Last-Event-ID: a peer that knows the header
+// goes on after that event, any other begins with the Task, whose state then
+// holds everything that was missed. Task.Apply and Accumulator do right by both.
+func (s *Stream) Resume(ctx context.Context) (*Stream, error) {
+	s.Close()
+	if s.taskID == "" {
+		return nil, errors.New("resume stream: no event has named the task")
+	}
+	next, err := s.client.SubscribeAfter(ctx, &a2a.SubscribeToTaskRequest{ID: s.taskID}, s.lastID)
+	if err != nil {
+		return nil, err
+	}
+	next.taskID, next.state = s.taskID, s.state
+	return next, nil
+}
+
+// eventSource is the connection of a stream.
+type eventSource struct {
+	reader *sseReader
+	body   io.ReadCloser
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	idle   *idleTimer
+}
+
+func (s *eventSource) close() {
+	s.cancel(net.ErrClosed)
+	s.idle.stop()
+	s.body.Close()
+}
+
+// settle gives the peer a moment to end the stream by itself, so that the
+// connection can be used again.
+func (s *eventSource) settle() { s.idle.settle(settleTime) }
+
+// Read reads from the connection under the idle timeout.
+func (s *eventSource) Read(p []byte) (int, error) {
+	s.idle.start()
+	n, err := s.body.Read(p)
+	s.idle.pause()
+	return n, err
+}
+
+// idleTimer cancels a request when nothing comes for a while.
+type idleTimer struct {
+	timer   *time.Timer
+	after   time.Duration // not positive: no limit
+	settled bool          // one last limit runs
+}
+
+func newIdleTimer(after time.Duration, cancel context.CancelCauseFunc) *idleTimer {
+	t := &idleTimer{after: after}
+	t.timer = time.AfterFunc(max(after, settleTime), func() { cancel(errIdle) })
+	t.timer.Stop()
+	t.start()
+	return t
+}
+
+func (t *idleTimer) start() {
+	if t.after > 0 && !t.settled {
+		t.timer.Reset(t.after)
+	}
+}
+
+func (t *idleTimer) pause() {
+	if !t.settled {
+		t.timer.Stop()
+	}
+}
+
+func (t *idleTimer) settle(last time.Duration) {
+	if t.settled {
+		return
+	}
+	t.settled = true
+	if t.after > 0 {
+		last = min(last, t.after)
+	}
+	t.timer.Reset(last)
+}
+
+func (t *idleTimer) stop() { t.timer.Stop() }
+
+// openStream sends the request and waits for the head of the answer. Until then
+// an error is that of an ordinary call.
+func (l *link) openStream(ctx context.Context, c *call, do func(context.Context, *call) (*http.Response, error), decode func([]byte, *a2a.StreamResponse) error) (*Stream, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	idle := newIdleTimer(l.opts.IdleTimeout, cancel)
+	s, err := l.receiveStream(ctx, c, do, decode)
+	if err != nil || s.single != nil {
+		idle.stop()
+		cancel(nil)
+		return s, err
+	}
+	idle.pause()
+	s.source.cancel, s.source.idle = cancel, idle
+	return s, nil
+}
+
+func (l *link) receiveStream(ctx context.Context, c *call, do func(context.Context, *call) (*http.Response, error), decode func([]byte, *a2a.StreamResponse) error) (*Stream, error) {
+	resp, err := do(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !success(resp) {
+		return nil, l.statusError(ctx, c, resp)
+	}
+	s := &Stream{
+		decode: decode,
+		fail:   func(kind Kind, err error) *TransportError { return l.fail(c, kind, true, err) },
+	}
+	if answerType(resp) == mediaEvents {
+		s.source = &eventSource{body: resp.Body, ctx: ctx}
+		s.source.reader = newSSEReader(s.source, l.opts.MaxFrame)
+		return s, nil
+	}
+	// A peer that does not stream answers with the result alone: a stream of
+	// one event, or an error.
+	body, err := l.readBody(ctx, c, resp, l.opts.MaxResponse)
+	if err != nil {
+		return nil, err
+	}
+	e := new(a2a.StreamResponse)
+	err = decode(body, e)
+	if e, ok := errors.AsType[*a2a.Error](err); ok {
+		return nil, e
+	}
+	if err == nil && !holdsEvent(e) {
+		err = errors.New("the answer is neither a stream nor a task or message")
+	}
+	if err != nil {
+		return nil, l.badAnswer(c, resp, describe(resp, body, err))
+	}
+	s.single = e
+	return s, nil
+}
+
+// lastEventHeader returns the header that asks for the events after id.
+func lastEventHeader(id string) http.Header {
+	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == 0x7F }) {
+		return nil
+	}
+	return http.Header{"Last-Event-Id": {id}}
+}

@@ -1,0 +1,276 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"time"
+
+	"handoff.example/handoff/a2a"
+)
+
+// Limits of WaitOptions that hold where it names none.
+const (
+	DefaultInterval    = time.Second
+	DefaultMaxInterval = 30 * time.Second
+	DefaultMaxFailures = 10
+)
+
+// maxRetryAfter bounds how long a peer may have us wait for the next try.
+const maxRetryAfter = 10 * time.Minute
+
+// WaitOptions say how to wait for a task. The zero value is ready to use.
+type WaitOptions struct {
+	// Poll asks for the task again and again, also where it could be
+	// subscribed to.
+	Poll bool
+	// Interval is the time between two polls at first; it grows by half with
+	// each, up to MaxInterval. The defaults are DefaultInterval and
+	// DefaultMaxInterval. A peer's Retry-After is obeyed up to ten minutes.
+	Interval    time.Duration
+	MaxInterval time.Duration
+	// MaxFailures is how many calls in a row may fail before Wait gives up: 0
+	// is DefaultMaxFailures, negative is no limit. Errors that another try
+	// cannot mend end it at once.
+	MaxFailures int
+	// HistoryLength is that of GetTask.
+	HistoryLength *int
+	// OnEvent is called with every event, and with a Task for every poll.
+	OnEvent func(*a2a.StreamResponse)
+}
+
+// Wait returns the task when it is in a terminal or interrupted state. It
+// subscribes when the card declares streaming, and polls otherwise or when the
+// stream fails. It sends no message. With an error it returns the task as it
+// was last seen, or nil.
+func (c *Client) Wait(ctx context.Context, taskID string, opts WaitOptions) (*a2a.Task, error) {
+	w := c.newWaiter(taskID, opts)
+	return w.run(ctx, c.Streams() && !opts.Poll)
+}
+
+// SendAndWait sends a message and waits as Wait does when the answer is a task
+// that is neither over nor interrupted. It sends once and never again: when the
+// send itself fails, nobody knows what became of it.
+func (c *Client) SendAndWait(ctx context.Context, req *a2a.SendMessageRequest, opts WaitOptions) (*a2a.SendMessageResponse, error) {
+	if opts.Poll || !c.Streams() {
+		answer, err := c.SendMessage(ctx, req)
+		if err != nil || answer.Task == nil || settled(answer.Task) {
+			return answer, err
+		}
+		w := c.newWaiter(answer.Task.ID, opts)
+		w.seen.Task = answer.Task
+		task, err := w.run(ctx, false)
+		return &a2a.SendMessageResponse{Task: task}, err
+	}
+	stream, err := c.SendStreamingMessage(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	w := c.newWaiter("", opts)
+	err = w.follow(stream)
+	switch {
+	case w.seen.Message != nil:
+		return &a2a.SendMessageResponse{Message: w.seen.Message}, nil
+	case w.seen.Task == nil:
+		return nil, err
+	case err != nil && !lost(err):
+		return &a2a.SendMessageResponse{Task: w.seen.Task}, err
+	case err == nil:
+		return &a2a.SendMessageResponse{Task: w.seen.Task}, nil
+	}
+	w.taskID = w.seen.Task.ID
+	task, err := w.run(ctx, true)
+	return &a2a.SendMessageResponse{Task: task}, err
+}
+
+func settled(t *a2a.Task) bool { return t.Status.State.Terminal() || t.Status.State.Interrupted() }
+
+// lost reports whether a stream failed in a way that leaves the task to be
+// asked about by other means.
+func lost(err error) bool { return errors.Is(err, ErrStreamCut) || transient(err) }
+
+// waiter waits for one task.
+type waiter struct {
+	client   *Client
+	taskID   string
+	opts     WaitOptions
+	seen     Accumulator
+	cursor   string // id of the last event
+	delay    time.Duration
+	failures int // calls in a row that failed
+}
+
+func (c *Client) newWaiter(taskID string, opts WaitOptions) *waiter {
+	if opts.Interval <= 0 {
+		opts.Interval = DefaultInterval
+	}
+	if opts.MaxInterval <= 0 {
+		opts.MaxInterval = DefaultMaxInterval
+	}
+	if opts.MaxFailures == 0 {
+		opts.MaxFailures = DefaultMaxFailures
+	}
+	return &waiter{client: c, taskID: taskID, opts: opts, delay: opts.Interval}
+}
+
+// run waits. A subscription that said something before it failed is tried
+// again after the next poll; one that did not is not.
+func (w *waiter) run(ctx context.Context, subscribe bool) (*a2a.Task, error) {
+	for {
+		if subscribe {
+			before := w.cursor
+			events, err := w.subscribe(ctx)
+			if err == nil {
+				return w.seen.Task, nil
+			}
+			if ctx.Err() != nil {
+				return w.seen.Task, err
+			}
+			subscribe = events > 0
+			if w.cursor != before {
+				w.delay = w.opts.Interval
+			}
+		}
+		done, err := w.poll(ctx)
+		if done || err != nil {
+			return w.seen.Task, err
+		}
+	}
+}
+
+// subscribe follows the task until it is settled and returns how many events
+// came.
+func (w *waiter) subscribe(ctx context.Context) (int, error) {
+	stream, err := w.client.SubscribeAfter(ctx, &a2a.SubscribeToTaskRequest{ID: w.taskID}, w.cursor)
+	if err != nil {
+		return 0, err
+	}
+	before := w.seen.events
+	err = w.follow(stream)
+	return w.seen.events - before, err
+}
+
+// follow reads the stream until the task is settled, which is not an error, or
+// a message came.
+func (w *waiter) follow(stream *Stream) error {
+	defer stream.Close()
+	for {
+		e, err := stream.Next()
+		if err == io.EOF {
+			if w.seen.Done() {
+				return nil
+			}
+			return &StreamCutError{TaskID: stream.TaskID(), LastEventID: stream.LastEventID()}
+		}
+		if err != nil {
+			return err
+		}
+		w.see(e)
+		w.cursor = stream.LastEventID()
+		if w.seen.Done() {
+			return nil
+		}
+	}
+}
+
+func (w *waiter) see(e *a2a.StreamResponse) {
+	w.seen.Add(e)
+	if w.opts.OnEvent != nil {
+		w.opts.OnEvent(e)
+	}
+}
+
+// poll asks for the task once, and waits when it is not settled. The error is
+// one that ends the waiting.
+func (w *waiter) poll(ctx context.Context) (done bool, err error) {
+	task, err := w.client.GetTask(ctx, &a2a.GetTaskRequest{ID: w.taskID, HistoryLength: w.opts.HistoryLength})
+	pause := w.pause()
+	if err != nil {
+		w.failures++
+		if ctx.Err() != nil || !transient(err) {
+			return false, err
+		}
+		if w.opts.MaxFailures > 0 && w.failures >= w.opts.MaxFailures {
+			return false, fmt.Errorf("give up after %d failures: %w", w.failures, err)
+		}
+		pause = max(pause, min(waitAsked(err), maxRetryAfter))
+	} else {
+		w.failures = 0
+		w.see(&a2a.StreamResponse{Task: task})
+		if settled(task) {
+			return true, nil
+		}
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		kind, cause := classify(ctx, ctx.Err())
+		return false, &TransportError{Kind: kind, Op: "Wait", URL: w.client.iface.URL, Err: cause}
+	}
+}
+
+// pause returns the time to the next poll: up to a fifth more or less than the
+// delay, so that many clients do not ask at the same moment.
+func (w *waiter) pause() time.Duration {
+	d := w.delay
+	w.delay = min(w.delay+w.delay/2, w.opts.MaxInterval)
+	return time.Duration(float64(d) * (0.8 + 0.4*mathrand.Float64()))
+}
+
+// Accumulator rebuilds a task from its events. The zero value is ready to use.
+type Accumulator struct {
+	Task    *a2a.Task    // nil until an event told of a task
+	Message *a2a.Message // set when the agent answered with a message
+	events  int
+}
+
+// Add takes the next event. An update before the task itself makes a task of
+// what it tells.
+func (a *Accumulator) Add(e *a2a.StreamResponse) {
+	a.events++
+	if e.Message != nil {
+		a.Message = e.Message
+		return
+	}
+	if a.Task == nil {
+		a.Task = new(a2a.Task)
+		switch {
+		case e.StatusUpdate != nil:
+			a.Task.ID, a.Task.ContextID = e.StatusUpdate.TaskID, e.StatusUpdate.ContextID
+		case e.ArtifactUpdate != nil:
+			a.Task.ID, a.Task.ContextID = e.ArtifactUpdate.TaskID, e.ArtifactUpdate.ContextID
+		}
+	}
+	a.Task.Apply(e)
+}
+
+// Done reports whether there is nothing more to wait for: a message came, or
+// the task is in a terminal or interrupted state.
+func (a *Accumulator) Done() bool {
+	return a.Message != nil || a.Task != nil && settled(a.Task)
+}
+
+// NewMessage returns a message of the user with a fresh id.
+func NewMessage(parts ...a2a.Part) *a2a.Message {
+	return &a2a.Message{MessageID: rand.Text(), Role: a2a.RoleUser, Parts: parts}
+}
+
+// FollowUp returns the next message of the conversation that t belongs to (A2A
+// §3.4.3). It continues a task that is not over; after one that is, it starts a
+// new task in the same context that refers to it.
+func FollowUp(t *a2a.Task, parts ...a2a.Part) *a2a.Message {
+	m := NewMessage(parts...)
+	m.ContextID = t.ContextID
+	if t.Status.State.Terminal() {
+		m.ReferenceTaskIDs = []string{t.ID}
+	} else {
+		m.TaskID = t.ID
+	}
+	return m
+}
