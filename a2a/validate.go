@@ -36,7 +36,13 @@ func (c *checker) err() error {
 	return InvalidFields(c.violations)
 }
 
+// maxViolations bounds how many bad fields one error names.
+const maxViolations = 50
+
 func (c *checker) add(field, description string) {
+	if len(c.violations) == maxViolations {
+		return
+	}
 	c.violations = append(c.violations, Violation{Field: field, Description: description})
 }
 
@@ -149,17 +155,11 @@ func (v *Message) check(c *checker, path string) {
 	}
 }
 
-// maxPartViolations bounds how many bad parts one error names.
-const maxPartViolations = 20
-
 func checkParts(c *checker, path string, parts []Part) {
 	c.atLeastOne(path, len(parts))
-	before := len(c.violations)
 	for i := range parts {
 		p := &parts[i]
 		switch {
-		case len(c.violations)-before >= maxPartViolations:
-			return
 		case p.Kind == PartNone || p.Kind > PartData:
 			c.add(element(path, i), "needs one of text, raw, url and data")
 		case p.Kind == PartURL && p.URL == "":
