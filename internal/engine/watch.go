@@ -195,6 +195,7 @@ type Frame struct {
 type Stream struct {
 	watcher *watcher
 	first   *Frame
+	held    *store.Event // taken from the watcher, but not returned yet
 	// until says whether the stream ends with an event of that state.
 	until func(ctx context.Context, state a2a.TaskState) (bool, error)
 	ended bool
@@ -210,21 +211,35 @@ func (s *Stream) Next(ctx context.Context) (Frame, error) {
 		return frame, nil
 	}
 	for !s.ended {
-		event, err := s.watcher.next(ctx)
-		if err != nil {
-			return Frame{}, err
+		event := s.held
+		if event == nil {
+			var err error
+			if event, err = s.watcher.next(ctx); err != nil {
+				return Frame{}, err
+			}
 		}
 		if event.Kind == store.KindMessage {
 			continue
 		}
 		if event.Kind == store.KindStatus {
-			if s.ended, err = s.until(ctx, stateOf(event.Body)); err != nil {
+			// When until fails, the next call has to return this event still.
+			s.held = event
+			ended, err := s.until(ctx, stateOf(event.Body))
+			if err != nil {
 				return Frame{}, err
 			}
+			s.ended, s.held = ended, nil
 		}
 		return Frame{Seq: event.Seq, Body: event.Body}, nil
 	}
 	return Frame{}, io.EOF
+}
+
+// Ready reports whether Next has something to return without waiting, as far
+// as is known without looking for news. It lets a binding send several frames
+// at once.
+func (s *Stream) Ready() bool {
+	return s.first != nil || s.held != nil || s.ended || len(s.watcher.ready) > 0
 }
 
 // Close frees what the stream holds. It may be called more than once.
