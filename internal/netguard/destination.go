@@ -69,10 +69,30 @@ func (d *Destination) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// looksNumeric reports whether every label of a host is a number, as in an IPv4
-// address in any of its spellings. No public name has a numeric last label.
+// Matches reports whether a connection to an address, reached under a host
+// name or under itself, is to the destination.
+func (d Destination) Matches(host string, addr netip.Addr, port uint16) bool {
+	if d.Port != 0 && d.Port != port {
+		return false
+	}
+	if d.Prefix.IsValid() {
+		return addr.IsValid() && d.Prefix.Contains(addr.WithZone("").Unmap())
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if domain, wild := strings.CutPrefix(d.Host, "*."); wild {
+		return strings.HasSuffix(host, "."+domain)
+	}
+	return d.Host != "" && host == d.Host
+}
+
+// looksNumeric reports whether the last label of a host is a number, decimal or
+// hexadecimal, as in an IPv4 address in any of its spellings. No public name
+// ends so.
 func looksNumeric(host string) bool {
-	last := host[strings.LastIndexByte(host, '.')+1:]
+	last := strings.ToLower(host[strings.LastIndexByte(host, '.')+1:])
+	if hex, ok := strings.CutPrefix(last, "0x"); ok {
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
