@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"slices"
 	"sync"
 
 	"handoff.example/handoff/a2a"
@@ -239,7 +240,8 @@ func (s *Stream) Next(ctx context.Context) (Frame, error) {
 // as is known without looking for news. It lets a binding send several frames
 // at once.
 func (s *Stream) Ready() bool {
-	return s.first != nil || s.held != nil || s.ended || len(s.watcher.ready) > 0
+	return s.first != nil || s.held != nil || s.ended ||
+		slices.ContainsFunc(s.watcher.ready, func(e store.Event) bool { return e.Kind != store.KindMessage })
 }
 
 // Close frees what the stream holds. It may be called more than once.
