@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -174,9 +175,10 @@ func TestConnectionErrors(t *testing.T) {
 	onBoth(t, func(t *testing.T, binding string) {
 		closed := httptest.NewServer(http.NotFoundHandler())
 		closed.Close()
-		secure := httptest.NewTLSServer(http.NotFoundHandler())
+		secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+		secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+		secure.StartTLS()
 		t.Cleanup(secure.Close)
-		secure.Config.ErrorLog = nil
 		tests := []struct {
 			name, origin string
 			kind         client.Kind

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
@@ -212,6 +213,16 @@ func (x *exchange) frame(frame string) {
 
 // hang waits for the client to go away.
 func (x *exchange) hang() { <-x.r.Context().Done() }
+
+// pause waits, and reports whether the client is still there.
+func (x *exchange) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-x.r.Context().Done():
+		return false
+	}
+}
 
 // cut breaks the connection.
 func (x *exchange) cut() { panic(http.ErrAbortHandler) }
