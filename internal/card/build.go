@@ -1,0 +1,97 @@
+// Package card makes, checks, serves and compares agent cards (A2A §4.4, §8).
+package card
+
+import (
+	"slices"
+	"strings"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/config"
+)
+
+// wellKnown is the path of a card below an address.
+const wellKnown = ".well-known/agent-card.json"
+
+// Address returns the address of an agent below a base URL, with its slash. A
+// tenant, when it is not empty, has an address of its own.
+func Address(base, id, tenant string) string {
+	address := strings.TrimSuffix(base, "/") + "/agents/" + id + "/"
+	if tenant != "" {
+		address += "t/" + tenant + "/"
+	}
+	return address
+}
+
+// Paths are the paths of an agent's endpoints below the base URL.
+type Paths struct {
+	JSONRPC string
+	REST    string // the operations are below it
+	Card    string
+}
+
+// PathsOf returns the paths of an agent's endpoints. The card of a tenant has a
+// path of its own; the bindings are the same, since a request carries its
+// tenant.
+func PathsOf(agent *config.Agent, id, tenant string) Paths {
+	paths := Paths{
+		JSONRPC: config.AgentPath(id, agent.Paths.JSONRPC),
+		REST:    config.AgentPath(id, agent.Paths.REST),
+		Card:    config.AgentPath(id, agent.Paths.Card),
+	}
+	if tenant != "" {
+		paths.Card = Address("", id, tenant) + wellKnown
+	}
+	return paths
+}
+
+// URL returns the URL of the card of an agent below a base URL.
+func URL(base string, agent *config.Agent, id, tenant string) string {
+	return strings.TrimSuffix(base, "/") + PathsOf(agent, id, tenant).Card
+}
+
+// Build returns the card of an agent that is published below a base URL. With a
+// tenant its interfaces carry that tenant, and clients send it back in every
+// request (A2A §8.3.2).
+func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
+	card := &a2a.AgentCard{
+		Name:               agent.Name,
+		Description:        agent.Description,
+		Version:            agent.Version,
+		DefaultInputModes:  slices.Clone(agent.DefaultInputModes),
+		DefaultOutputModes: slices.Clone(agent.DefaultOutputModes),
+		Capabilities: a2a.AgentCapabilities{
+			Streaming:         new(agent.Streaming),
+			PushNotifications: new(false),
+			ExtendedAgentCard: new(false),
+		},
+	}
+	base = strings.TrimSuffix(base, "/")
+	paths := PathsOf(agent, id, tenant)
+	for _, version := range agent.Versions {
+		card.SupportedInterfaces = append(card.SupportedInterfaces,
+			a2a.AgentInterface{URL: base + paths.JSONRPC, ProtocolBinding: a2a.BindingJSONRPC, ProtocolVersion: version, Tenant: tenant},
+			a2a.AgentInterface{URL: base + paths.REST, ProtocolBinding: a2a.BindingREST, ProtocolVersion: version, Tenant: tenant},
+		)
+	}
+	if p := agent.Provider; p != nil {
+		card.Provider = &a2a.AgentProvider{Organization: p.Organization, URL: p.URL}
+	}
+	if agent.DocumentationURL != "" {
+		card.DocumentationURL = new(agent.DocumentationURL)
+	}
+	if agent.IconURL != "" {
+		card.IconURL = new(agent.IconURL)
+	}
+	for _, e := range agent.Extensions {
+		card.Capabilities.Extensions = append(card.Capabilities.Extensions, a2a.AgentExtension{
+			URI: e.URI, Description: e.Description, Required: e.Required, Params: slices.Clone(e.Params),
+		})
+	}
+	for _, s := range agent.Skills {
+		card.Skills = append(card.Skills, a2a.AgentSkill{
+			ID: s.ID, Name: s.Name, Description: s.Description, Tags: slices.Clone(s.Tags),
+			Examples: slices.Clone(s.Examples), InputModes: slices.Clone(s.InputModes), OutputModes: slices.Clone(s.OutputModes),
+		})
+	}
+	return card
+}
