@@ -11,6 +11,11 @@ func (t *Task) Apply(e *StreamResponse) {
 	switch {
 	case e.Task != nil:
 		*t = *e.Task
+		t.History = slices.Clip(t.History)
+		t.Artifacts = slices.Clone(t.Artifacts)
+		for i := range t.Artifacts {
+			t.Artifacts[i].Parts = slices.Clip(t.Artifacts[i].Parts)
+		}
 	case e.StatusUpdate != nil:
 		if m := t.Status.Message; m != nil {
 			t.History = append(t.History, *m)

@@ -325,19 +325,14 @@ type elements struct {
 	done  bool
 }
 
-// array begins an array. One that is null has no elements.
+// array begins an array.
 func (d *decoder) array() elements {
-	e := elements{depth: len(d.path)}
-	switch d.kind() {
-	case '[':
+	if d.kind() == '[' {
 		d.token()
-	case 'n':
-		d.token()
-		e.done = true
-	default:
+	} else {
 		d.fail("must be an array")
 	}
-	return e
+	return elements{depth: len(d.path)}
 }
 
 // next reports whether there is another element, which the caller has to
@@ -382,11 +377,12 @@ func decodeList[T any, P decodableAs[T]](d *decoder) []T {
 	}
 	list := []T{}
 	for e := d.array(); e.next(d); {
-		if len(list) == 1 {
+		n := len(list)
+		if n == 1 {
 			list = slices.Grow(list, 3) // one is common, two rarely come alone
 		}
-		list = append(list, *new(T))
-		P(&list[len(list)-1]).decode(d)
+		list = slices.Grow(list, 1)[:n+1]
+		P(&list[n]).decode(d)
 	}
 	return list
 }

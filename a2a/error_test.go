@@ -3,6 +3,7 @@ package a2a
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -192,6 +193,16 @@ func TestParseStatusError(t *testing.T) {
 		{"unknown reason", `{"error":{"code":400,"status":"FAILED_PRECONDITION","message":"m","details":[{"reason":"NEW"}]}}`, 400, CodeUnsupportedOperation, "m"},
 		{"no HTTP status", `{"error":{"code":403,"message":"m"}}`, 0, CodePermissionDenied, "m"},
 		{"too large", `{"error":{"code":413,"status":"INVALID_ARGUMENT","message":"m"}}`, 413, CodeTooLarge, "m"},
+		{"not supported any more", `{"error":{"status":"UNIMPLEMENTED","message":"m"}}`, 501, CodeMethodNotFound, "m"},
+		{"too slow", `{"error":{"status":"DEADLINE_EXCEEDED","message":"m"}}`, 504, CodeUnavailable, "m"},
+		{"no credentials", `{"code":16,"message":"m"}`, 401, CodeUnauthenticated, "m"},
+		{"not allowed", `{"code":7,"message":"m"}`, 403, CodePermissionDenied, "m"},
+		{"too often", `{"code":8,"message":"m"}`, 200, CodeResourceExhausted, "m"},
+		{"wrong media type", ``, 415, CodeContentTypeNotSupported, "The agent answered with HTTP status 415"},
+		{"wrong method", ``, 405, CodeMethodNotFound, "The agent answered with HTTP status 405"},
+		{"conflict", `{"error":"over"}`, 409, CodeUnsupportedOperation, "over"},
+		{"broken details", `{"error":{"message":"m","details":[{"metadata":{"a":1,"b":"c"},"fieldViolations":[null,{"field":1,"description":"d"}]}]}}`, 400, CodeInvalidParams, "m"},
+		{"deep", `{"error":{"message":"m","x":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}}`, 400, CodeInvalidParams, "The agent answered with HTTP status 400"},
 		{"problem details", `{"type":"https://a2a-protocol.org/errors/task-not-cancelable","title":"No","status":409,"detail":"done"}`, 409, CodeTaskNotCancelable, "No: done"},
 		{"text", `{"error":"Unauthorized"}`, 401, CodeUnauthenticated, "Unauthorized"},
 		{"detail of a framework", `{"detail":"Not authenticated"}`, 403, CodePermissionDenied, "Not authenticated"},
