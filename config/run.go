@@ -174,6 +174,9 @@ type ScriptContent struct {
 
 	// Free metadata.
 	Metadata a2a.JSON `yaml:"metadata"`
+
+	// Whether the parts are written as a list, without the key.
+	List bool `yaml:"-"`
 }
 
 // UnmarshalYAML reads all three forms.
@@ -184,6 +187,7 @@ func (c *ScriptContent) UnmarshalYAML(unmarshal func(any) error) error {
 	case kind == shapeScalar:
 		return unmarshal(&c.Text)
 	case kind == shapeList:
+		c.List = true
 		return unmarshal(&c.Parts)
 	}
 	type long ScriptContent
@@ -281,7 +285,7 @@ type Exec struct {
 	Timeout Duration `yaml:"timeout" default:"0s" min:"0s"`
 
 	// How long the program has to end by itself, after a cancel (SIGTERM) or after the step that ended its turn, before it is killed.
-	KillAfter Duration `yaml:"kill_after" default:"5s" min:"0s" max:"10m"`
+	KillAfter Duration `yaml:"kill_after" default:"5s" min:"10ms" max:"10m"`
 }
 
 // ExecOutput is what a program prints.

@@ -46,7 +46,7 @@ func (d *Destination) UnmarshalText(text []byte) error {
 		return nil
 	}
 	host := s
-	if h, port, err := net.SplitHostPort(s); err == nil {
+	if h, port, err := net.SplitHostPort(s); err == nil && !strings.HasPrefix(port, "/") {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
 			return errors.New("has a port that is not a number from 1 to 65535")
