@@ -1,0 +1,176 @@
+// Package wire is the protocol's bindings over HTTP: JSON-RPC (A2A §9) and
+// HTTP+JSON (A2A §11), both with streams as server-sent events. It turns bytes
+// into calls of the engine and back, and does nothing else.
+package wire
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/engine"
+)
+
+// Options are what a Handler runs on.
+type Options struct {
+	Engine *engine.Engine
+	// Agents returns the current agents. A request uses one set to its end.
+	Agents func() *Set
+	Auth   auth.Authenticator
+	Logger *slog.Logger // nil: slog.Default()
+	Tracer trace.Tracer // nil: no spans
+	// Observe is told of every request for metrics; code is "OK" or the name of
+	// the error. Nil: nobody. It has to be quick.
+	Observe func(operation, code string, took time.Duration)
+	CORS    CORS
+
+	// BodyBytes is the largest request body; 0: 16 MiB.
+	BodyBytes int64
+	// BodyTimeout is how long a client may take to send a body; 0: 60 s.
+	BodyTimeout time.Duration
+	// Depth is how deep JSON may nest; 0 or more than a2a.MaxDepth: that.
+	Depth int
+	// KeepAlive is how long a stream may be silent before a comment is sent;
+	// 0: 15 s.
+	KeepAlive time.Duration
+	// WriteTimeout is how long a client may take to read a piece of a stream of
+	// at most 64 KiB, before it counts as dead; 0: 30 s.
+	WriteTimeout time.Duration
+	// Streams is how many streams one caller may have open; 0: no limit.
+	Streams int
+}
+
+// Handler answers everything below /agents/, and at the places that agents have
+// for themselves. Everything else is not found.
+type Handler struct {
+	opts    Options
+	log     *slog.Logger
+	service service
+	streams streamCount
+	cors    cors
+}
+
+var _ http.Handler = (*Handler)(nil)
+
+// NewHandler returns a handler.
+func NewHandler(opts Options) *Handler {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.BodyBytes == 0 {
+		opts.BodyBytes = 16 << 20
+	}
+	if opts.BodyTimeout == 0 {
+		opts.BodyTimeout = 60 * time.Second
+	}
+	if opts.Depth == 0 || opts.Depth > maxDepth {
+		opts.Depth = maxDepth
+	}
+	if opts.KeepAlive == 0 {
+		opts.KeepAlive = 15 * time.Second
+	}
+	if opts.WriteTimeout == 0 {
+		opts.WriteTimeout = 30 * time.Second
+	}
+	return &Handler{
+		opts:    opts,
+		log:     opts.Logger,
+		service: service{engine: opts.Engine},
+		streams: streamCount{limit: opts.Streams, open: map[string]int{}},
+		cors:    newCORS(opts.CORS),
+	}
+}
+
+// Serves reports whether an agent has something at that path, so that a node
+// with more to offer can tell what to send here.
+func (h *Handler) Serves(path string) bool {
+	e, _ := h.opts.Agents().route(path)
+	return e.kind != endpointNone
+}
+
+// ServeHTTP answers a request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := newExchange(h, w, r)
+	defer x.end()
+	x.limitBody()
+	h.cors.answer(w.Header(), r)
+	e, rest := h.opts.Agents().route(r.URL.EscapedPath())
+	x.agent, x.tenant = e.agent, e.tenant
+	switch e.kind {
+	case endpointNone:
+		x.refuseRoute()
+	case endpointHome:
+		x.serveHome()
+	case endpointCard:
+		x.serveCard()
+	case endpointRPC:
+		x.serveRPC()
+	case endpointREST:
+		x.serveREST(rest)
+	}
+}
+
+// admitCaller finds out who is calling, and reports false when the request was
+// refused.
+func (x *exchange) admitCaller() bool {
+	caller, err := x.h.opts.Auth.Authenticate(x.r)
+	if err != nil {
+		x.refuse(err)
+		return false
+	}
+	x.caller = caller
+	return true
+}
+
+// run carries the call out and answers it in the form of its binding. Every
+// binding has its own way to read the parameters.
+func (x *exchange) run(ctx context.Context, p parameters) {
+	s, c := &x.h.service, &x.call
+	if err := s.admit(c); err != nil {
+		x.refuse(err)
+		return
+	}
+	if len(c.active) > 0 {
+		x.w.Header()[headerExtensions] = []string{formatExtensions(c.active)}
+	}
+	switch c.op {
+	case opSendMessage:
+		q := &sendRequest{}
+		if x.read(p, q) {
+			response, err := s.send(ctx, c, q)
+			answer(x, response, err)
+		}
+	case opSendStreamingMessage:
+		q := &sendRequest{}
+		if x.read(p, q) {
+			x.stream(ctx, func() (*engine.Stream, error) { return s.stream(ctx, c, q) })
+		}
+	case opGetTask:
+		q := &getRequest{}
+		if x.read(p, q) {
+			response, err := s.get(ctx, c, q)
+			answer(x, response, err)
+		}
+	case opListTasks:
+		q := &listRequest{}
+		if x.read(p, q) {
+			response, err := s.list(ctx, c, q)
+			answer(x, response, err)
+		}
+	case opCancelTask:
+		q := &cancelRequest{}
+		if x.read(p, q) {
+			response, err := s.cancel(ctx, c, q)
+			answer(x, response, err)
+		}
+	case opSubscribeToTask:
+		q := &subscribeRequest{}
+		if x.read(p, q) {
+			x.stream(ctx, func() (*engine.Stream, error) { return s.subscribe(ctx, c, q) })
+		}
+	}
+}

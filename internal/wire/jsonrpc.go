@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"net/http"
+
+	"handoff.example/handoff/a2a"
+)
+
+// rpcForm is the form of JSON-RPC (A2A §9).
+type rpcForm struct{}
+
+var _ form = rpcForm{}
+
+// serveRPC answers a JSON-RPC request.
+func (x *exchange) serveRPC() {
+	x.form = rpcForm{}
+	switch x.r.Method {
+	case http.MethodPost:
+	case http.MethodOptions:
+		x.options("POST, OPTIONS")
+		return
+	default:
+		x.refuseMethod("POST, OPTIONS")
+		return
+	}
+	if !x.admitCaller() {
+		return
+	}
+	if contentType := x.r.Header["Content-Type"]; !isJSON(contentType) {
+		x.refuse(a2a.Errorf(a2a.CodeContentTypeNotSupported, "The Content-Type %q is not supported; send application/json", clip(contentType[0], 128)))
+		return
+	}
+	buf := getBuffer()
+	defer putBuffer(buf)
+	body, err := x.body(*buf)
+	*buf = body
+	if err != nil {
+		x.refuse(err)
+		return
+	}
+	if err := checkDepth(body, x.h.opts.Depth); err != nil {
+		x.refuse(err)
+		return
+	}
+	e, err := parseEnvelope(body)
+	if e.id != nil {
+		// The body is gone by the time that a stream ends.
+		x.rpcID = append(make([]byte, 0, len(e.id)), e.id...)
+	}
+	if err != nil {
+		x.refuse(err)
+		return
+	}
+	x.silent = e.id == nil
+	x.serviceParameters()
+	if x.op = operationOf(e.method); x.op == opNone {
+		x.refuseUnknown(&e, body)
+		return
+	}
+	p := &rpcParameters{params: e.params, body: body, now: x.silent}
+	if x.op.pushes() || x.op == opGetExtendedCard {
+		// These are refused whatever their parameters are, as long as they are
+		// JSON.
+		if _, err := syntax(body); err != nil {
+			x.refuse(err)
+			return
+		}
+	}
+	if x.silent && x.op == opSubscribeToTask {
+		x.code = codeOK
+		x.send(http.StatusNoContent, nil)
+		return
+	}
+	if x.silent && x.op == opSendStreamingMessage {
+		x.op = opSendMessage
+	}
+	x.run(x.traced("A2A "+x.op.String()), p)
+}
+
+// refuseUnknown refuses a method that does not exist. Its version is checked
+// first, since another version has other methods (A2A §3.6.2), and its syntax
+// before that.
+func (x *exchange) refuseUnknown(e *envelope, body []byte) {
+	if _, err := syntax(body); err != nil {
+		x.refuse(err)
+		return
+	}
+	if err := x.agent.speaks(x.version); err != nil {
+		x.refuse(err)
+		return
+	}
+	x.refuse(a2a.Errorf(a2a.CodeMethodNotFound, "Method not found: %s", clip(string(e.method), 64)))
+}
+
+// rpcParameters are the params of a JSON-RPC request.
+type rpcParameters struct {
+	params []byte
+	body   []byte
+	// now makes a message be answered at once, since nobody waits for the
+	// answer.
+	now bool
+}
+
+func (p *rpcParameters) read(v a2a.Decodable) error {
+	params := p.params
+	if params == nil {
+		params = []byte("{}")
+	}
+	err := a2a.Unmarshal(params, v)
+	if err != nil && a2a.CodeOf(err) == a2a.CodeParse {
+		if _, whole := syntax(p.body); whole != nil {
+			return whole // it counts bytes from the beginning of the body
+		}
+	}
+	if q, ok := v.(*sendRequest); ok && p.now && err == nil {
+		if q.Configuration == nil {
+			q.Configuration = &a2a.SendMessageConfiguration{}
+		}
+		q.Configuration.ReturnImmediately = true
+	}
+	return err
+}
+
+func (rpcForm) result(dst []byte, x *exchange, v result) []byte {
+	dst = rpcForm{}.opening(dst, x)
+	dst = v.AppendJSON(dst)
+	return append(dst, '}')
+}
+
+func (rpcForm) opening(dst []byte, x *exchange) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = appendID(dst, x.rpcID)
+	return append(dst, `,"result":`...)
+}
+
+func (rpcForm) closing(dst []byte) []byte { return append(dst, '}') }
+
+func (rpcForm) failure(dst []byte, x *exchange, e *a2a.Error) ([]byte, int) {
+	return rpcForm{}.frameError(dst, x, e), rpcStatus(e.Code)
+}
+
+func (rpcForm) frameError(dst []byte, x *exchange, e *a2a.Error) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	if e.Code == a2a.CodeParse {
+		dst = append(dst, "null"...) // what is not JSON has no id
+	} else {
+		dst = appendID(dst, x.rpcID)
+	}
+	dst = append(dst, `,"error":`...)
+	dst = e.AppendJSONRPC(dst)
+	return append(dst, '}')
+}
+
+func appendID(dst, id []byte) []byte {
+	if id == nil {
+		return append(dst, "null"...)
+	}
+	return append(dst, id...)
+}
+
+// rpcStatus returns the HTTP status of an error. Official clients take an error
+// only with 200; the others say what proxies and HTTP clients act on.
+func rpcStatus(code a2a.Code) int {
+	switch code {
+	case a2a.CodeUnauthenticated, a2a.CodePermissionDenied, a2a.CodeTooLarge, a2a.CodeResourceExhausted, a2a.CodeUnavailable:
+		return code.HTTPStatus()
+	}
+	return http.StatusOK
+}

@@ -1,0 +1,354 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/engine"
+)
+
+// Bounds of what a stream writes at once.
+const (
+	batchBytes = 32 << 10 // of frames before they are sent
+	pieceBytes = 64 << 10 // of a large frame, each with its own time to be read
+)
+
+var (
+	keepAliveComment = []byte(": keep-alive\n\n")
+	drainingHint     = []byte("retry: 1000\n: the node is stopping; reconnect\n\n")
+	streamCaching    = []string{"no-cache, no-transform"}
+	unbuffered       = []string{"no"}
+)
+
+// stream answers with a stream of events. Nothing goes out before the stream is
+// known to be one: until then every error is an ordinary one.
+func (x *exchange) stream(ctx context.Context, open func() (*engine.Stream, error)) {
+	if err := x.h.streams.enter(x); err != nil {
+		x.refuse(err)
+		return
+	}
+	defer x.h.streams.leave(x)
+	stream, err := open()
+	if err != nil {
+		x.refuse(err)
+		return
+	}
+	defer stream.Close()
+	w := &eventWriter{x: x, control: http.NewResponseController(x.w)}
+	if stream.Ready() {
+		if !w.first(ctx, stream) {
+			return
+		}
+	} else {
+		w.header() // a stream that goes on after an event may have nothing to say yet
+		if w.flush() != nil {
+			return
+		}
+	}
+	w.follow(ctx, stream)
+}
+
+// eventWriter writes a stream.
+type eventWriter struct {
+	x       *exchange
+	control *http.ResponseController
+	buf     *[]byte // nil while nothing waits to be written
+	began   bool
+}
+
+// first sends the first frames, and reports false when the exchange is over.
+func (w *eventWriter) first(ctx context.Context, stream *engine.Stream) bool {
+	frame, err := stream.Next(ctx)
+	switch {
+	case err == io.EOF:
+		w.header()
+		w.end(codeOK)
+		return false
+	case err != nil:
+		if errors.Is(err, engine.ErrDraining) {
+			err = &a2a.Error{Code: a2a.CodeUnavailable, Message: "This node is stopping; send the request again", RetryAfter: time.Second}
+		}
+		w.x.refuse(err)
+		return false
+	}
+	w.header()
+	w.x.noteTask(frame.Body)
+	return w.frame(&frame) == nil && w.batch(ctx, stream)
+}
+
+// noteTask keeps the ids of the task that a stream begins with, for the log.
+func (x *exchange) noteTask(body []byte) {
+	rest, ok := bytes.CutPrefix(body, []byte(`{"task":{"id":"`))
+	if !ok {
+		return
+	}
+	id, rest, _ := bytes.Cut(rest, []byte(`","contextId":"`))
+	contextID, _, _ := bytes.Cut(rest, []byte{'"'})
+	x.task, x.context = string(id), string(contextID)
+}
+
+// header begins the answer.
+func (w *eventWriter) header() {
+	header := w.x.w.Header()
+	header["Content-Type"] = typeStream
+	header["Cache-Control"] = streamCaching
+	header["X-Accel-Buffering"] = unbuffered
+	header["X-Content-Type-Options"] = noSniff
+	w.x.status = http.StatusOK
+	w.x.w.WriteHeader(http.StatusOK)
+	w.began = true
+}
+
+// follow sends frames as they come until the stream or the client ends. One
+// deadline serves all waits within its time: a stream that speaks has no other
+// cost than its frames.
+func (w *eventWriter) follow(ctx context.Context, stream *engine.Stream) {
+	for {
+		wait, cancel := context.WithTimeout(ctx, w.x.h.opts.KeepAlive)
+		spoke, err := w.until(wait, stream)
+		cancel()
+		switch {
+		case errors.Is(err, errSilent) && ctx.Err() != nil:
+			w.x.code = codeGone
+			return
+		case errors.Is(err, errSilent):
+			if !spoke && w.write(keepAliveComment) != nil {
+				return
+			}
+		case err != nil:
+			return
+		}
+	}
+}
+
+var (
+	errSilent = errors.New("nothing more for now")
+	errOver   = errors.New("the stream is over")
+)
+
+// until sends frames until ctx ends, and reports whether there were any.
+func (w *eventWriter) until(ctx context.Context, stream *engine.Stream) (spoke bool, err error) {
+	for {
+		frame, err := stream.Next(ctx)
+		switch {
+		case err == nil:
+		case isWait(ctx, err):
+			return spoke, errSilent
+		default:
+			w.fail(err)
+			return spoke, errOver
+		}
+		if w.frame(&frame) != nil || !w.batch(ctx, stream) {
+			return spoke, errOver
+		}
+		spoke = true
+	}
+}
+
+// isWait reports whether an error only says that ctx has ended. A store that was
+// interrupted may say it in its own words; when it means something else, the
+// next attempt says so again.
+func isWait(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && err != io.EOF && !errors.Is(err, engine.ErrDraining)
+}
+
+// batch adds the frames that are there already, and sends all. It reports false
+// when the stream is over.
+func (w *eventWriter) batch(ctx context.Context, stream *engine.Stream) bool {
+	for stream.Ready() {
+		if w.buf != nil && len(*w.buf) >= batchBytes && w.flush() != nil {
+			return false
+		}
+		frame, err := stream.Next(ctx)
+		if err != nil {
+			if isWait(ctx, err) {
+				break
+			}
+			w.fail(err)
+			return false
+		}
+		if w.frame(&frame) != nil {
+			return false
+		}
+	}
+	return w.flush() == nil
+}
+
+// fail ends the stream with what ended it.
+func (w *eventWriter) fail(err error) {
+	switch {
+	case err == io.EOF:
+		w.end(codeOK)
+	case errors.Is(err, engine.ErrDraining):
+		w.append(drainingHint)
+		w.end("Draining")
+	default:
+		e := w.x.protocolError(err)
+		buf := w.buffer()
+		*buf = append(*buf, "data: "...)
+		at := len(*buf)
+		*buf = w.x.form.frameError(*buf, w.x, e)
+		oneLine((*buf)[at:])
+		*buf = append(*buf, "\n\n"...)
+		w.end(e.Code.String())
+	}
+}
+
+// end sends what waits to be written.
+func (w *eventWriter) end(code string) {
+	if w.flush() == nil {
+		w.x.code = code
+	}
+}
+
+// buffer returns what gathers the frames to be written. While a stream is idle
+// it holds none.
+func (w *eventWriter) buffer() *[]byte {
+	if w.buf == nil {
+		w.buf = getBuffer()
+	}
+	return w.buf
+}
+
+func (w *eventWriter) append(b []byte) {
+	buf := w.buffer()
+	*buf = append(*buf, b...)
+}
+
+// frame adds one frame. Its id is the sequence number of the event, so that ids
+// order the events of a task for everybody alike.
+func (w *eventWriter) frame(f *engine.Frame) error {
+	buf := w.buffer()
+	if f.Seq > 0 {
+		*buf = append(*buf, "id: "...)
+		*buf = strconv.AppendInt(*buf, f.Seq, 10)
+		*buf = append(*buf, '\n')
+	}
+	*buf = append(*buf, "data: "...)
+	*buf = w.x.form.opening(*buf, w.x)
+	at := len(*buf)
+	if len(f.Body) > pieceBytes {
+		if err := w.large(f.Body); err != nil {
+			return err
+		}
+		buf, at = w.buffer(), 0
+	} else {
+		*buf = append(*buf, f.Body...)
+		oneLine((*buf)[at:])
+	}
+	*buf = w.x.form.closing(*buf)
+	*buf = append(*buf, "\n\n"...)
+	return nil
+}
+
+// large sends the body of a frame piece by piece.
+func (w *eventWriter) large(body []byte) error {
+	for len(body) > 0 {
+		n := min(len(body), pieceBytes)
+		buf := w.buffer()
+		at := len(*buf)
+		*buf = append(*buf, body[:n]...)
+		oneLine((*buf)[at:])
+		if err := w.write(*buf); err != nil {
+			return err
+		}
+		*buf = (*buf)[:0]
+		body = body[n:]
+	}
+	return nil
+}
+
+// oneLine replaces the line breaks of JSON, which are spaces too there, and
+// would end the line of an event.
+func oneLine(b []byte) {
+	for _, line := range [...]byte{'\n', '\r'} {
+		for i := bytes.IndexByte(b, line); i >= 0; i = bytes.IndexByte(b, line) {
+			b[i] = ' '
+			b = b[i:]
+		}
+	}
+}
+
+// flush sends what waits to be written, and lets go of its buffer.
+func (w *eventWriter) flush() error {
+	if w.buf == nil {
+		return w.write(nil)
+	}
+	err := w.write(*w.buf)
+	putBuffer(w.buf)
+	w.buf = nil
+	return err
+}
+
+// write sends bytes. A client that does not read them in time is given up. The
+// deadline is taken back, since on HTTP/2 it ends an idle stream.
+func (w *eventWriter) write(b []byte) error {
+	deadline := w.control.SetWriteDeadline(time.Now().Add(w.x.h.opts.WriteTimeout)) == nil
+	_, err := w.x.w.Write(b)
+	if err == nil {
+		err = w.control.Flush()
+		if errors.Is(err, http.ErrNotSupported) {
+			err = nil // a server that does not buffer, or one for tests
+		}
+	}
+	if err != nil {
+		w.x.code = codeGone
+		return err
+	}
+	if deadline {
+		_ = w.control.SetWriteDeadline(time.Time{})
+	}
+	return nil
+}
+
+// streamCount counts the open streams of each caller.
+type streamCount struct {
+	limit int
+	mu    sync.Mutex
+	open  map[string]int
+}
+
+// owner names the caller; anonymous ones by where they are.
+func (s *streamCount) owner(x *exchange) string {
+	if x.caller.Anonymous() {
+		return x.caller.Address
+	}
+	return x.caller.Tenant + "\x00" + x.caller.Subject
+}
+
+func (s *streamCount) enter(x *exchange) error {
+	if s.limit <= 0 {
+		return nil
+	}
+	owner := s.owner(x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[owner] >= s.limit {
+		return &a2a.Error{
+			Code:       a2a.CodeResourceExhausted,
+			Message:    "The limit of " + strconv.Itoa(s.limit) + " open streams is reached; close one, or poll",
+			RetryAfter: 5 * time.Second,
+		}
+	}
+	s.open[owner]++
+	return nil
+}
+
+func (s *streamCount) leave(x *exchange) {
+	if s.limit <= 0 {
+		return
+	}
+	owner := s.owner(x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[owner]--; s.open[owner] == 0 {
+		delete(s.open, owner)
+	}
+}
