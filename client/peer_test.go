@@ -22,8 +22,9 @@ type peer struct {
 	server  *httptest.Server
 	card    *a2a.AgentCard
 
-	mu  sync.Mutex
-	ops []string // in the order of arrival
+	mu    sync.Mutex
+	ops   []string // in the order of arrival
+	times []time.Time
 }
 
 // exchange is one operation that arrived.
@@ -129,6 +130,7 @@ func (p *peer) handler(s script) http.Handler {
 		p.mu.Lock()
 		x.n = len(p.ops)
 		p.ops = append(p.ops, x.op)
+		p.times = append(p.times, time.Now())
 		p.mu.Unlock()
 		s(x)
 	})

@@ -512,7 +512,13 @@ func TestStreamsShareAConnection(t *testing.T) {
 
 // onPipe runs a test against a scripted peer over connections in memory, with
 // the clock of a synctest bubble.
-func onPipe(t *testing.T, s func(x *exchange), opts client.Options, test func(t *testing.T, c *client.Client)) {
+func onPipe(t *testing.T, s script, opts client.Options, test func(t *testing.T, c *client.Client)) {
+	t.Helper()
+	onPipeWithPeer(t, s, opts, func(t *testing.T, _ *peer, c *client.Client) { test(t, c) })
+}
+
+func onPipeWithPeer(t *testing.T, s script, opts client.Options, test func(t *testing.T, p *peer, c *client.Client)) {
+	t.Helper()
 	onBoth(t, func(t *testing.T, binding string) {
 		synctest.Test(t, func(t *testing.T) {
 			listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
@@ -526,7 +532,7 @@ func onPipe(t *testing.T, s func(x *exchange), opts client.Options, test func(t 
 			if err != nil {
 				t.Fatal(err)
 			}
-			test(t, c)
+			test(t, p, c)
 			transport.CloseIdleConnections()
 			server.Close()
 		})
