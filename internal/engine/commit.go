@@ -129,7 +129,7 @@ func (r *run) show(c *store.Change, updates []a2a.StreamResponse) {
 func (r *run) look(c *store.Change, updates []a2a.StreamResponse) {
 	r.viewMu.Lock()
 	defer r.viewMu.Unlock()
-	if r.view == nil {
+	if r.view == nil || len(c.Events) == 0 {
 		return
 	}
 	for i := range c.Events {

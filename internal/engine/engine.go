@@ -220,12 +220,6 @@ func (e *Engine) renew(ctx context.Context) {
 	err := e.store.Renew(ctx, e.epoch, e.cfg.Lease)
 	switch {
 	case err == nil || ctx.Err() != nil:
-	case errors.Is(err, store.ErrConflict):
-		// Another node may run our tasks by now; every write of ours is fenced.
-		e.log.ErrorContext(ctx, "The lease of this node has run out; its turns are given up", "epoch", e.epoch)
-		for _, r := range e.active() {
-			r.halt(errLost)
-		}
 	default:
 		e.log.WarnContext(ctx, "The lease of this node could not be renewed", "error", err)
 	}

@@ -77,6 +77,9 @@ func (e *Engine) takeOverAll(ctx context.Context, rows []store.Task) {
 	for range side {
 		go func() {
 			for row := range work {
+				if row.Lease == e.epoch {
+					continue // ours; the renewal is late
+				}
 				if err := e.takeOver(ctx, row); err != nil && !errors.Is(err, store.ErrConflict) {
 					e.log.WarnContext(ctx, "An interrupted task could not be taken over", "task", row.ID, "error", err)
 				}

@@ -489,8 +489,10 @@ func (r *run) finishHalted(steps []agent.Step, reason error) {
 			r.refuse(errDraining)
 			return
 		}
-		if err := r.commit(&store.Change{}, r.builder.build(steps)); err != nil {
-			r.giveUp(err)
+		if len(steps) > 0 {
+			if err := r.commit(&store.Change{}, r.builder.build(steps)); err != nil {
+				r.giveUp(err)
+			}
 		}
 		return // the lease ends with the node, and another attempt goes on
 	}

@@ -116,6 +116,16 @@ func (t *topic) add(events []store.Event) {
 	t.changed = make(chan struct{})
 }
 
+// heard says that a task has events up to a sequence number, in the store if
+// not in the tail.
+func (t *topic) heard(seq int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seq > t.last {
+		t.last, t.tail, t.bytes = seq, nil, 0
+	}
+}
+
 // after returns what is known of the events after a sequence number: the events
 // themselves, or behind when they have to be read from the store, or neither
 // and the channel that announces more.

@@ -49,7 +49,9 @@ type Store interface {
 	// Join enters a node and returns its epoch, higher than any before. Lease
 	// is how long the node counts as alive after this and after each Renew.
 	Join(ctx context.Context, node string, lease time.Duration) (epoch int64, err error)
-	// Renew keeps a node alive. ErrConflict means that its lease has run out.
+	// Renew keeps a node alive, also when its lease has run out meanwhile: what
+	// others have taken over by then is fenced by the lease in each task's row.
+	// ErrConflict means that the node has left.
 	Renew(ctx context.Context, epoch int64, lease time.Duration) error
 	// Leave ends the lease of a node at once.
 	Leave(ctx context.Context, epoch int64) error

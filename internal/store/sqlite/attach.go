@@ -148,7 +148,7 @@ func (w *writer) putJobs(c *store.Change) error {
 		w.clock.job++
 		j.ID, j.Attempt = w.clock.job, 0
 		if _, err := w.conn.run("INSERT OR REPLACE INTO jobs (id, kind, task, key, turn, due, attempt) VALUES (?,?,?,?,?,?,0)",
-			j.ID, j.Kind, j.Task, j.Key, int64(j.Turn), j.Due.UnixMilli()); err != nil {
+			j.ID, j.Kind, j.Task, j.Key, int64(j.Turn), max(j.Due.UnixMilli(), 1)); err != nil {
 			return err
 		}
 	}

@@ -114,6 +114,7 @@ func (w *writer) insert(t *row, c *store.Change, at time.Time) (err error) {
 		return err
 	}
 	t.Read = min(t.Read, t.Messages)
+	t.Created, t.Expires = moment(milliseconds(t.Created)), moment(milliseconds(t.Expires)) // as they are read back
 	_, err = w.conn.run(`INSERT INTO tasks (key, id, realm, context, state, wait, seq, rev, status_at, status_row, artifact_row, message_row,
  lease, turn, attempt, done, messages, read, since, created, expires, meta) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		t.Key, t.ID, t.realm, t.Context, int64(t.State), int64(t.Wait), t.Seq, t.rev, at.UnixMilli(), t.statusRow, t.artifactRow, t.messageRow,

@@ -25,7 +25,7 @@ func (s *Store) Join(ctx context.Context, node string, lease time.Duration) (epo
 // Renew keeps a node alive.
 func (s *Store) Renew(ctx context.Context, epoch int64, lease time.Duration) error {
 	return s.write(ctx, func(w *writer, at time.Time) error {
-		n, err := w.conn.run("UPDATE nodes SET expires=? WHERE epoch=? AND expires > ?", at.Add(lease).UnixMilli(), epoch, at.UnixMilli())
+		n, err := w.conn.run("UPDATE nodes SET expires=? WHERE epoch=?", at.Add(lease).UnixMilli(), epoch)
 		if err == nil && n == 0 {
 			return refusal{store.ErrConflict}
 		}

@@ -115,7 +115,7 @@ func (t *row) assign(s *store.Set) {
 		t.Since, t.Read = t.Read, t.Messages
 	}
 	if !s.Expires.IsZero() {
-		t.Expires = time.UnixMilli(s.Expires.UnixMilli()).UTC()
+		t.Expires = moment(milliseconds(s.Expires))
 	}
 }
 

@@ -203,6 +203,10 @@ func (s *Store) Backup(ctx context.Context, file string) error {
 	if err == nil {
 		err = f.Sync()
 	}
+	if dir, openErr := os.Open(filepath.Dir(file)); openErr == nil {
+		_ = dir.Sync() // the name of the file too, where the system can do that
+		dir.Close()
+	}
 	if err != nil {
 		_ = os.Remove(file)
 		return unavailable(fmt.Errorf("write backup %s: %w", file, err))

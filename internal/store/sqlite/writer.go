@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -167,6 +168,7 @@ func (w *writer) loop() {
 // gather adds what waits to a batch, within its bounds.
 func (w *writer) gather(batch []*op) []*op {
 	size := batch[0].size
+	seen := 0
 	for len(batch) < w.limit && size < maxBatchBytes {
 		select {
 		case o, ok := <-w.queue:
@@ -176,7 +178,13 @@ func (w *writer) gather(batch []*op) []*op {
 			batch = append(batch, o)
 			size += o.size
 		default:
-			return batch
+			if seen == len(batch) {
+				return batch
+			}
+			// Those that the last commit woke are about to bring their next
+			// change: let them, as long as any comes.
+			seen = len(batch)
+			runtime.Gosched()
 		}
 	}
 	return batch

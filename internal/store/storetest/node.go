@@ -30,7 +30,9 @@ func testNodes(t *testing.T, s store.Store) {
 	if err != nil || late <= last {
 		t.Fatalf("epoch %d, %v", late, err)
 	}
-	wantError(t, "renewing too late", s.Renew(t.Context(), late, time.Hour), store.ErrConflict)
+	if err := s.Renew(t.Context(), late, time.Hour); err != nil {
+		t.Errorf("renew late: %v", err)
+	}
 }
 
 func testOrphans(t *testing.T, s store.Store) {

@@ -66,6 +66,12 @@ CREATE TABLE events (
   body          BLOB NOT NULL
 );
 
+-- Tasks that are gone but for their events, which are too many to be removed in
+-- one transaction.
+CREATE TABLE purge (
+  task INTEGER PRIMARY KEY
+);
+
 -- How many tasks there are, for the totals of lists. Rows of 0 are removed.
 CREATE TABLE totals (
   realm INTEGER NOT NULL,
