@@ -20,6 +20,7 @@ var bindings = []string{a2a.BindingJSONRPC, a2a.BindingREST}
 type Client struct {
 	card    *a2a.AgentCard
 	iface   a2a.AgentInterface
+	address string // of the interface, for errors
 	opts    Options
 	binding binding
 }
@@ -81,7 +82,7 @@ func New(card *a2a.AgentCard, opts Options) (*Client, error) {
 	if err := pin(address, &opts); err != nil {
 		return nil, fmt.Errorf("agent %q: %w", card.Name, err)
 	}
-	c := &Client{card: card, iface: iface, opts: opts}
+	c := &Client{card: card, iface: iface, address: redact(address), opts: opts}
 	link := newLink(opts)
 	if strings.EqualFold(iface.ProtocolBinding, a2a.BindingREST) {
 		c.binding = &rest{link: link, base: address, tenant: iface.Tenant}

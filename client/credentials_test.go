@@ -193,6 +193,23 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 	})
 }
 
+// Nothing goes from https to http, allowed origin or not.
+func TestRedirectFromHTTPSToHTTP(t *testing.T) {
+	onBoth(t, func(t *testing.T, binding string) {
+		plain := newPeer(t, binding, func(x *exchange) { x.result(task("t-1", "TASK_STATE_WORKING")) })
+		secure := httptest.NewTLSServer(http.RedirectHandler(plain.server.URL, http.StatusTemporaryRedirect))
+		t.Cleanup(secure.Close)
+		c, err := client.New(newCard(binding, secure.URL), client.Options{HTTPClient: secure.Client(), Origins: []string{"*"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = getTask(t.Context(), c)
+		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindRefused || plain.seen() != "" {
+			t.Errorf("got %v after %s", err, plain.seen())
+		}
+	})
+}
+
 // A redirect that would turn a send into a GET is refused.
 func TestRedirectThatChangesTheMethod(t *testing.T) {
 	onBoth(t, func(t *testing.T, binding string) {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -38,7 +37,7 @@ func (c *Client) SendMessage(ctx context.Context, req *a2a.SendMessageRequest) (
 		return nil, err
 	}
 	if out.Task == nil && out.Message == nil {
-		return nil, c.bad(opSendMessage, "the answer has neither a task nor a message")
+		return nil, c.fail(opSendMessage, errors.New("the answer has neither a task nor a message"))
 	}
 	return out, nil
 }
@@ -129,7 +128,7 @@ func (c *Client) AllTasks(ctx context.Context, req *a2a.ListTasksRequest) iter.S
 				return
 			}
 			if page.NextPageToken == r.PageToken {
-				yield(nil, c.bad(opListTasks, "a page names itself as the next one"))
+				yield(nil, c.fail(opListTasks, errors.New("a page names itself as the next one")))
 				return
 			}
 			r.PageToken = page.NextPageToken
@@ -253,7 +252,7 @@ func (c *Client) GetExtendedAgentCard(ctx context.Context) (*a2a.AgentCard, erro
 	if err := c.call(ctx, &request{op: opGetExtendedAgentCard, params: r, method: http.MethodGet, path: "/extendedAgentCard"}, card); err != nil {
 		return nil, err
 	}
-	if err := checkCard(card, c.iface.URL); err != nil {
+	if err := checkCard(card, c.address); err != nil {
 		return nil, err
 	}
 	return card, nil
@@ -290,9 +289,9 @@ func checked[T any](out *T, err error) (*T, error) {
 	return out, nil
 }
 
-// bad returns the error of an answer that has the wrong content.
-func (c *Client) bad(op, text string) error {
-	return &TransportError{Kind: KindProtocol, Op: op, URL: c.iface.URL, Sent: true, Status: http.StatusOK, Err: errors.New(text)}
+// fail returns the error of an answer that is A2A but not usable.
+func (c *Client) fail(op string, err error) error {
+	return &TransportError{Kind: KindProtocol, Op: op, URL: c.address, Sent: true, Status: http.StatusOK, Err: err}
 }
 
 // notDeclared refuses an operation that the card does not declare (A2A §3.3.4).
@@ -345,6 +344,6 @@ func setText(query url.Values, name, value string) {
 
 func setNumber(query url.Values, name string, n *int) {
 	if n != nil {
-		query.Set(name, fmt.Sprint(*n))
+		query.Set(name, strconv.Itoa(*n))
 	}
 }

@@ -31,6 +31,7 @@ type Stream struct {
 	single *a2a.StreamResponse
 
 	err    error // what every further Next returns
+	size   int   // of the last event, in bytes
 	lastID string
 	taskID string
 	state  a2a.TaskState
@@ -77,7 +78,7 @@ func (s *Stream) next() (*a2a.StreamResponse, error) {
 		if err != nil {
 			return nil, s.readFailed(err)
 		}
-		s.lastID = s.source.reader.lastEventID()
+		s.lastID, s.size = s.source.reader.lastEventID(), len(frame.data)
 		if len(bytes.TrimSpace(frame.data)) == 0 {
 			continue
 		}
@@ -182,6 +183,15 @@ func (s *Stream) State() a2a.TaskState { return s.state }
 
 // LastEventID returns the id of the last event, or "" when the peer sends none.
 func (s *Stream) LastEventID() string { return s.lastID }
+
+// RetryDelay returns how long the peer asks to wait before the stream is opened
+// again, or zero.
+func (s *Stream) RetryDelay() time.Duration {
+	if s.source == nil {
+		return 0
+	}
+	return s.source.reader.retry
+}
 
 // Close ends the stream. The task goes on. It may be called at any time, also
 // while Next waits, and more than once.

@@ -99,8 +99,10 @@ type waiter struct {
 	opts     WaitOptions
 	seen     Accumulator
 	cursor   string // id of the last event
+	size     int    // of the task so far, in bytes of its events
 	delay    time.Duration
-	failures int // calls in a row that failed
+	retry    time.Duration // what the last stream asked for
+	failures int           // calls in a row that failed
 }
 
 func (c *Client) newWaiter(taskID string, opts WaitOptions) *waiter {
@@ -159,6 +161,7 @@ func (w *waiter) follow(stream *Stream) error {
 	defer stream.Close()
 	for {
 		e, err := stream.Next()
+		w.retry = min(stream.RetryDelay(), maxRetryAfter)
 		if err == io.EOF {
 			if w.seen.Done() {
 				return nil
@@ -167,6 +170,12 @@ func (w *waiter) follow(stream *Stream) error {
 		}
 		if err != nil {
 			return err
+		}
+		if e.Task != nil {
+			w.size = 0
+		}
+		if w.size += stream.size; w.size > w.client.opts.MaxResponse {
+			return w.client.fail("Wait", fmt.Errorf("%w: the events of the task have more than %d bytes", ErrTooLarge, w.client.opts.MaxResponse))
 		}
 		w.see(e)
 		w.cursor = stream.LastEventID()
@@ -187,7 +196,8 @@ func (w *waiter) see(e *a2a.StreamResponse) {
 // one that ends the waiting.
 func (w *waiter) poll(ctx context.Context) (done bool, err error) {
 	task, err := w.client.GetTask(ctx, &a2a.GetTaskRequest{ID: w.taskID, HistoryLength: w.opts.HistoryLength})
-	pause := w.pause()
+	pause := max(w.pause(), w.retry)
+	w.retry = 0
 	if err != nil {
 		w.failures++
 		if ctx.Err() != nil || !transient(err) {
@@ -211,7 +221,7 @@ func (w *waiter) poll(ctx context.Context) (done bool, err error) {
 		return false, nil
 	case <-ctx.Done():
 		kind, cause := classify(ctx, ctx.Err())
-		return false, &TransportError{Kind: kind, Op: "Wait", URL: w.client.iface.URL, Err: cause}
+		return false, &TransportError{Kind: kind, Op: "Wait", URL: w.client.address, Sent: true, Err: cause}
 	}
 }
 

@@ -235,6 +235,45 @@ func TestSendAndWaitReportsThePeersError(t *testing.T) {
 	})
 }
 
+// A peer cannot fill the memory with a task that never ends.
+func TestWaitBoundsTheTask(t *testing.T) {
+	onBoth(t, func(t *testing.T, binding string) {
+		p := newPeer(t, binding, func(x *exchange) {
+			x.event(taskEvent("t-1", "TASK_STATE_WORKING"))
+			chunk := artifactEvent("t-1", "a", strings.Repeat("x", 1000), `,"append":true`)
+			for x.r.Context().Err() == nil {
+				x.event(chunk)
+			}
+		})
+		answer, err := p.client(t, client.Options{MaxResponse: 1 << 20}).SendAndWait(t.Context(), hello(), client.WaitOptions{})
+		if !errors.Is(err, client.ErrTooLarge) || answer.Task.ID != "t-1" || p.seen() != "SendStreamingMessage" {
+			t.Errorf("got %v after %s", err, p.seen())
+		}
+	})
+}
+
+// The time that a stream asks for passes before it is opened again.
+func TestWaitHonoursRetry(t *testing.T) {
+	onPipeWithPeer(t, func(x *exchange) {
+		switch x.n {
+		case 0:
+			x.frame("retry: 90000\n\n")
+			x.event(taskEvent("t-1", "TASK_STATE_WORKING"))
+		case 1:
+			x.result(task("t-1", "TASK_STATE_WORKING"))
+		case 2:
+			x.event(taskEvent("t-1", "TASK_STATE_COMPLETED"))
+		}
+	}, client.Options{}, func(t *testing.T, p *peer, c *client.Client) {
+		if _, err := c.Wait(t.Context(), "t-1", client.WaitOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if p.seen() != "SubscribeToTask GetTask SubscribeToTask" || p.times[2].Sub(p.times[1]) != 90*time.Second {
+			t.Errorf("the peer got %s at %v", p.seen(), p.times)
+		}
+	})
+}
+
 func TestAccumulator(t *testing.T) {
 	t.Parallel()
 	chunk := func(text string, isAppend bool) *a2a.StreamResponse {
