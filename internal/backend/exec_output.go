@@ -181,4 +181,3 @@ func (d *diagnostics) finish() {
 		d.log(text)
 	}
 }
-

@@ -302,9 +302,13 @@ func (b *block) content(path string, s *config.ScriptContent) *content {
 	if s.Text != "" && s.Parts != nil {
 		b.fail(path, "has both text and parts")
 	}
+	parts := path + ".parts"
+	if s.List {
+		parts = path
+	}
 	return &content{
 		text:     b.scalar(path, s.Text),
-		parts:    b.parts(path, s.Parts),
+		parts:    b.parts(parts, s.Parts),
 		metadata: b.value(path+".metadata", s.Metadata),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/template"
 
@@ -63,10 +64,18 @@ func compileScalar(text string) (scalar, error) {
 	return scalar{template: t}, nil
 }
 
-// templateError leaves out the name that a template does not have.
+// templatePlace is what a template's error begins with: a name, which ours do not
+// have, and a line.
+var templatePlace = regexp.MustCompile(`^template: :(\d+)(:\d+)?: (executing "" at <.*?>: )?`)
+
+// templateError says what is wrong with a template without the words of the
+// implementation.
 func templateError(err error) error {
-	text := strings.TrimPrefix(err.Error(), "template: ")
-	return errors.New("template " + strings.TrimPrefix(text, ":"))
+	text := templatePlace.ReplaceAllString(err.Error(), "")
+	if before, _, unknown := strings.Cut(text, " in type *backend.scope"); unknown {
+		text = before + "; a template knows .Text, .Match n, .I, .TaskID, .ContextID, .MessageID, .Agent, .Skill, .Caller, .Turn and .Attempt"
+	}
+	return errors.New("is not a template that works: " + text)
 }
 
 func (s *scalar) isConstant() bool { return s.template == nil }
