@@ -6,7 +6,7 @@ import "github.com/go-json-experiment/json/jsontext"
 func (t Task) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
-func (t Task) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(t.AppendJSON(nil)) }
+func (t Task) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(t.AppendJSON(enc.AvailableBuffer())) }
 
 // UnmarshalJSON is Unmarshal.
 func (t *Task) UnmarshalJSON(data []byte) error { return Unmarshal(data, t) }
@@ -19,7 +19,7 @@ func (s TaskStatus) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), ni
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s TaskStatus) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -32,7 +32,7 @@ func (s *TaskStatus) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return unm
 func (v Message) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
-func (v Message) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(v.AppendJSON(nil)) }
+func (v Message) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(v.AppendJSON(enc.AvailableBuffer())) }
 
 // UnmarshalJSON is Unmarshal.
 func (v *Message) UnmarshalJSON(data []byte) error { return Unmarshal(data, v) }
@@ -44,7 +44,7 @@ func (v *Message) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return unmars
 func (p Part) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
-func (p Part) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(p.AppendJSON(nil)) }
+func (p Part) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(p.AppendJSON(enc.AvailableBuffer())) }
 
 // UnmarshalJSON is Unmarshal.
 func (p *Part) UnmarshalJSON(data []byte) error { return Unmarshal(data, p) }
@@ -57,7 +57,7 @@ func (a Artifact) MarshalJSON() ([]byte, error) { return a.AppendJSON(nil), nil 
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (a Artifact) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(a.AppendJSON(nil))
+	return enc.WriteValue(a.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -71,7 +71,7 @@ func (u TaskStatusUpdateEvent) MarshalJSON() ([]byte, error) { return u.AppendJS
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (u TaskStatusUpdateEvent) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(u.AppendJSON(nil))
+	return enc.WriteValue(u.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -87,7 +87,7 @@ func (u TaskArtifactUpdateEvent) MarshalJSON() ([]byte, error) { return u.Append
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (u TaskArtifactUpdateEvent) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(u.AppendJSON(nil))
+	return enc.WriteValue(u.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -103,7 +103,7 @@ func (r StreamResponse) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil)
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r StreamResponse) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -117,7 +117,7 @@ func (r SendMessageResponse) MarshalJSON() ([]byte, error) { return r.AppendJSON
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r SendMessageResponse) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -133,7 +133,7 @@ func (r SendMessageRequest) MarshalJSON() ([]byte, error) { return r.AppendJSON(
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r SendMessageRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -149,7 +149,7 @@ func (c SendMessageConfiguration) MarshalJSON() ([]byte, error) { return c.Appen
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (c SendMessageConfiguration) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(c.AppendJSON(nil))
+	return enc.WriteValue(c.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -165,7 +165,7 @@ func (r GetTaskRequest) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil)
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r GetTaskRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -179,7 +179,7 @@ func (r ListTasksRequest) MarshalJSON() ([]byte, error) { return r.AppendJSON(ni
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r ListTasksRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -195,7 +195,7 @@ func (r ListTasksResponse) MarshalJSON() ([]byte, error) { return r.AppendJSON(n
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r ListTasksResponse) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -211,7 +211,7 @@ func (r CancelTaskRequest) MarshalJSON() ([]byte, error) { return r.AppendJSON(n
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r CancelTaskRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -227,7 +227,7 @@ func (r SubscribeToTaskRequest) MarshalJSON() ([]byte, error) { return r.AppendJ
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r SubscribeToTaskRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -243,7 +243,7 @@ func (c TaskPushNotificationConfig) MarshalJSON() ([]byte, error) { return c.App
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (c TaskPushNotificationConfig) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(c.AppendJSON(nil))
+	return enc.WriteValue(c.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -259,7 +259,7 @@ func (a AuthenticationInfo) MarshalJSON() ([]byte, error) { return a.AppendJSON(
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (a AuthenticationInfo) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(a.AppendJSON(nil))
+	return enc.WriteValue(a.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -277,7 +277,7 @@ func (r GetTaskPushNotificationConfigRequest) MarshalJSON() ([]byte, error) {
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r GetTaskPushNotificationConfigRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -297,7 +297,7 @@ func (r DeleteTaskPushNotificationConfigRequest) MarshalJSON() ([]byte, error) {
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r DeleteTaskPushNotificationConfigRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -317,7 +317,7 @@ func (r ListTaskPushNotificationConfigsRequest) MarshalJSON() ([]byte, error) {
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r ListTaskPushNotificationConfigsRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -337,7 +337,7 @@ func (r ListTaskPushNotificationConfigsResponse) MarshalJSON() ([]byte, error) {
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r ListTaskPushNotificationConfigsResponse) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -355,7 +355,7 @@ func (r GetExtendedAgentCardRequest) MarshalJSON() ([]byte, error) { return r.Ap
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r GetExtendedAgentCardRequest) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.

@@ -7,7 +7,7 @@ func (c AgentCard) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil), nil
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (c AgentCard) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(c.AppendJSON(nil))
+	return enc.WriteValue(c.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -21,7 +21,7 @@ func (i AgentInterface) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil)
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (i AgentInterface) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(i.AppendJSON(nil))
+	return enc.WriteValue(i.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -35,7 +35,7 @@ func (p AgentProvider) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil),
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (p AgentProvider) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(p.AppendJSON(nil))
+	return enc.WriteValue(p.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -49,7 +49,7 @@ func (c AgentCapabilities) MarshalJSON() ([]byte, error) { return c.AppendJSON(n
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (c AgentCapabilities) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(c.AppendJSON(nil))
+	return enc.WriteValue(c.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -65,7 +65,7 @@ func (e AgentExtension) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil)
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (e AgentExtension) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(e.AppendJSON(nil))
+	return enc.WriteValue(e.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -79,7 +79,7 @@ func (s AgentSkill) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), ni
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s AgentSkill) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -93,7 +93,7 @@ func (s AgentCardSignature) MarshalJSON() ([]byte, error) { return s.AppendJSON(
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s AgentCardSignature) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -109,7 +109,7 @@ func (r SecurityRequirement) MarshalJSON() ([]byte, error) { return r.AppendJSON
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (r SecurityRequirement) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(r.AppendJSON(nil))
+	return enc.WriteValue(r.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -125,7 +125,7 @@ func (s SecurityScheme) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil)
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s SecurityScheme) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -139,7 +139,7 @@ func (s APIKeySecurityScheme) MarshalJSON() ([]byte, error) { return s.AppendJSO
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s APIKeySecurityScheme) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -155,7 +155,7 @@ func (s HTTPAuthSecurityScheme) MarshalJSON() ([]byte, error) { return s.AppendJ
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s HTTPAuthSecurityScheme) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -171,7 +171,7 @@ func (s OAuth2SecurityScheme) MarshalJSON() ([]byte, error) { return s.AppendJSO
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s OAuth2SecurityScheme) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -187,7 +187,7 @@ func (s OpenIDConnectSecurityScheme) MarshalJSON() ([]byte, error) { return s.Ap
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s OpenIDConnectSecurityScheme) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -203,7 +203,7 @@ func (s MutualTLSSecurityScheme) MarshalJSON() ([]byte, error) { return s.Append
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (s MutualTLSSecurityScheme) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(s.AppendJSON(nil))
+	return enc.WriteValue(s.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -219,7 +219,7 @@ func (f OAuthFlows) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), ni
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (f OAuthFlows) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(f.AppendJSON(nil))
+	return enc.WriteValue(f.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -233,7 +233,7 @@ func (f AuthorizationCodeOAuthFlow) MarshalJSON() ([]byte, error) { return f.App
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (f AuthorizationCodeOAuthFlow) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(f.AppendJSON(nil))
+	return enc.WriteValue(f.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -249,7 +249,7 @@ func (f ClientCredentialsOAuthFlow) MarshalJSON() ([]byte, error) { return f.App
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (f ClientCredentialsOAuthFlow) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(f.AppendJSON(nil))
+	return enc.WriteValue(f.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -265,7 +265,7 @@ func (f ImplicitOAuthFlow) MarshalJSON() ([]byte, error) { return f.AppendJSON(n
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (f ImplicitOAuthFlow) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(f.AppendJSON(nil))
+	return enc.WriteValue(f.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -281,7 +281,7 @@ func (f PasswordOAuthFlow) MarshalJSON() ([]byte, error) { return f.AppendJSON(n
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (f PasswordOAuthFlow) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(f.AppendJSON(nil))
+	return enc.WriteValue(f.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
@@ -297,7 +297,7 @@ func (f DeviceCodeOAuthFlow) MarshalJSON() ([]byte, error) { return f.AppendJSON
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
 func (f DeviceCodeOAuthFlow) MarshalJSONTo(enc *jsontext.Encoder) error {
-	return enc.WriteValue(f.AppendJSON(nil))
+	return enc.WriteValue(f.AppendJSON(enc.AvailableBuffer()))
 }
 
 // UnmarshalJSON is Unmarshal.
