@@ -6,7 +6,9 @@ import "github.com/go-json-experiment/json/jsontext"
 func (t Task) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
-func (t Task) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(t.AppendJSON(enc.AvailableBuffer())) }
+func (t Task) MarshalJSONTo(enc *jsontext.Encoder) error {
+	return enc.WriteValue(t.AppendJSON(enc.AvailableBuffer()))
+}
 
 // UnmarshalJSON is Unmarshal.
 func (t *Task) UnmarshalJSON(data []byte) error { return Unmarshal(data, t) }
@@ -32,7 +34,9 @@ func (s *TaskStatus) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return unm
 func (v Message) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
-func (v Message) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(v.AppendJSON(enc.AvailableBuffer())) }
+func (v Message) MarshalJSONTo(enc *jsontext.Encoder) error {
+	return enc.WriteValue(v.AppendJSON(enc.AvailableBuffer()))
+}
 
 // UnmarshalJSON is Unmarshal.
 func (v *Message) UnmarshalJSON(data []byte) error { return Unmarshal(data, v) }
@@ -44,7 +48,9 @@ func (v *Message) UnmarshalJSONFrom(dec *jsontext.Decoder) error { return unmars
 func (p Part) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
 
 // MarshalJSONTo writes the canonical JSON of AppendJSON.
-func (p Part) MarshalJSONTo(enc *jsontext.Encoder) error { return enc.WriteValue(p.AppendJSON(enc.AvailableBuffer())) }
+func (p Part) MarshalJSONTo(enc *jsontext.Encoder) error {
+	return enc.WriteValue(p.AppendJSON(enc.AvailableBuffer()))
+}
 
 // UnmarshalJSON is Unmarshal.
 func (p *Part) UnmarshalJSON(data []byte) error { return Unmarshal(data, p) }
