@@ -187,6 +187,10 @@ func TestCardCache(t *testing.T) {
 			name: "unchanged", first: map[string]string{"ETag": `"1"`, "Cache-Control": "max-age=60"},
 			then: []answer{{304, map[string]string{"Cache-Control": "max-age=60"}}}, wait: 61 * time.Second, asks: []string{"", `"1"`},
 		},
+		{
+			name: "unchanged twice", first: map[string]string{"ETag": `"1"`},
+			then: []answer{{304, nil}, {304, nil}}, asks: []string{"", `"1"`, `"1"`},
+		},
 		{name: "changed", first: map[string]string{"ETag": `"1"`}, then: []answer{{200, nil}}, asks: []string{"", `"1"`}},
 		{name: "date", first: map[string]string{"Last-Modified": "Sat, 01 Jan 2000 00:00:00 GMT"}, then: []answer{{304, nil}}, asks: []string{"", "Sat, 01 Jan 2000 00:00:00 GMT"}},
 		{name: "not to be stored", first: map[string]string{"ETag": `"1"`, "Cache-Control": "no-store"}, asks: []string{"", ""}},
@@ -220,7 +224,7 @@ func TestCardCache(t *testing.T) {
 					return w.Result()
 				})
 				opts := client.Options{HTTPClient: &http.Client{Transport: rt}, Cards: new(client.CardCache)}
-				for i := range 2 {
+				for i := range max(2, 1+len(tt.then)) {
 					if i > 0 {
 						time.Sleep(tt.wait)
 					}

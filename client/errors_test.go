@@ -220,6 +220,33 @@ func resolveNothing(ctx context.Context, network, address string) (net.Conn, err
 	return d.DialContext(ctx, network, address)
 }
 
+type brokenTransport struct{ err error }
+
+func (b brokenTransport) RoundTrip(*http.Request) (*http.Response, error) { return nil, b.err }
+
+// A transport that does not tell how far it came leaves the error to go by, and
+// doubt counts as sent.
+func TestSentWithoutTrace(t *testing.T) {
+	onBoth(t, func(t *testing.T, binding string) {
+		for _, tt := range []struct {
+			err  error
+			sent bool
+		}{
+			{&net.DNSError{Err: "no such host", Name: "h.test", IsNotFound: true}, false},
+			{io.ErrUnexpectedEOF, true},
+		} {
+			c, err := client.New(newCard(binding, "http://h.test"), client.Options{HTTPClient: &http.Client{Transport: brokenTransport{tt.err}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.SendMessage(t.Context(), hello())
+			if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Sent != tt.sent {
+				t.Errorf("%v: got %#v", tt.err, err)
+			}
+		}
+	})
+}
+
 func TestConnectionBreaksAfterTheRequest(t *testing.T) {
 	onBoth(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.cut() })
