@@ -127,7 +127,7 @@ CREATE TABLE grants (
   decider   TEXT NOT NULL
 );
 CREATE INDEX grants_task ON grants (task);
-CREATE INDEX grants_open ON grants (created) WHERE decided = 0;
+CREATE INDEX grants_open ON grants (created, id) WHERE decided = 0;
 
 CREATE TABLE jobs (
   id      INTEGER PRIMARY KEY,
