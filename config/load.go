@@ -44,6 +44,15 @@ func Load(path string, overrides ...Override) (*Config, error) {
 	return parse(data, path, dir, os.LookupEnv, overrides)
 }
 
+// Overrides returns the values that flags set when the configuration was
+// loaded, for loading it again.
+func (c *Config) Overrides() []Override {
+	if c.source == nil {
+		return nil
+	}
+	return c.source.overrides
+}
+
 // Parse reads a configuration from bytes. Relative paths in it begin at dir.
 func Parse(data []byte, dir string) (*Config, error) {
 	return parse(data, "", dir, os.LookupEnv, nil)
@@ -53,6 +62,7 @@ func parse(data []byte, name, dir string, env func(string) (string, bool), overr
 	c := Default()
 	c.source = newSource(name, dir)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	c.source.overrides = overrides
 	c.source.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
 	d := &decoder{
 		source: c.source, env: env,

@@ -11,12 +11,13 @@ import (
 // source is where a configuration came from: its file, the place of every key,
 // and what was set after.
 type source struct {
-	name    string // as given to Load
-	dir     string
-	lines   []string
-	places  map[string]place
-	flags   map[string]string // the flag that set a path
-	secrets []string
+	name      string // as given to Load
+	dir       string
+	lines     []string
+	places    map[string]place
+	flags     map[string]string // the flag that set a path
+	secrets   []string
+	overrides []Override // as given to Load
 }
 
 // place is where a key stands.

@@ -1,0 +1,144 @@
+package handoff
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/backend"
+	"handoff.example/handoff/internal/card"
+	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/wire"
+)
+
+// cardAge is how long clients may keep a card without asking again.
+const cardAge = 5 * time.Minute
+
+// agents are the agents of a node as of one configuration. They are immutable:
+// a reload makes new ones and swaps the pointer.
+type agents struct {
+	config *config.Config // with the Go agents among its agents
+	set    *wire.Set
+	specs  map[string]*engine.Spec
+}
+
+// goAgent is an agent that a program has handed to a node.
+type goAgent struct {
+	card  *config.Agent
+	agent agent.Agent
+}
+
+// newAgents builds the agents of a configuration and those of the program. The
+// ones of before that are gone refuse messages, but keep their tasks readable.
+func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agents) (*agents, error) {
+	merged := *c
+	merged.Agents = maps.Clone(c.Agents)
+	for id, g := range own {
+		if merged.Agents[id] != nil {
+			return nil, fmt.Errorf("agent %q is both in the configuration and in the program", id)
+		}
+		merged.Agents[id] = g.card
+	}
+	problems, warnings := card.Check(&merged)
+	if err := merged.Refuse(problems...); err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		n.log.Warn("The configuration is probably not meant so", "path", w.Path, "problem", w.Message)
+	}
+	a := &agents{config: &merged, specs: map[string]*engine.Spec{}}
+	publisher := card.NewPublisher(&merged)
+	var served []*wire.Agent
+	for _, id := range merged.AgentIDs() {
+		run, err := n.runnerOf(c, id, own)
+		if err != nil {
+			return nil, err
+		}
+		spec := newSpec(id, merged.Agents[id], merged.Retention, run)
+		a.specs[id] = spec
+		served = append(served, n.newServed(&merged, spec, publisher))
+	}
+	if before != nil {
+		for id, spec := range before.specs {
+			if a.specs[id] == nil {
+				retired := *before.set.Agent(id)
+				retired.Spec, retired.Retired = spec, true
+				served = append(served, &retired)
+			}
+		}
+	}
+	var err error
+	a.set, err = wire.NewSet(served, merged.DefaultAgentID())
+	return a, err
+}
+
+// runnerOf returns what runs an agent.
+func (n *Node) runnerOf(c *config.Config, id string, own map[string]goAgent) (agent.Agent, error) {
+	if g, ok := own[id]; ok {
+		return g.agent, nil
+	}
+	run, err := backend.New(c.Agents[id].Run, backend.Options{
+		Dir: c.Dir(), Logger: n.log.With("agent", id), HTTP: n.outbound, Callbacks: n.callbacks,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("agents.%s.%w", id, err)
+	}
+	return run, nil
+}
+
+func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent) *engine.Spec {
+	spec := &engine.Spec{
+		ID: id, Run: run, FirstStepWait: c.FirstStepWait.Std(), History: c.History,
+		Retention: c.KeptFor(node).Std(), Claims: node.Claims.Std(),
+		Limits: engine.Limits{
+			Inactivity: c.Limits.Inactivity.Std(), Total: c.Limits.Total.Std(), MaxWait: c.Limits.MaxWait.Std(),
+			Steps: c.Limits.Steps, ArtifactBytes: int64(c.Limits.ArtifactBytes), StateBytes: int(c.Limits.StateBytes),
+			Unread: c.Limits.MessageQueue, Concurrent: c.Limits.Turns,
+		},
+	}
+	switch c.Answers {
+	case config.AnswersTask:
+		spec.Answers = engine.AnswersTask
+	case config.AnswersMessage:
+		spec.Answers = engine.AnswersMessage
+	}
+	switch c.Idempotency {
+	case config.IdempotencyOn:
+		spec.Idempotency = engine.IdempotencyOn
+	case config.IdempotencyOff:
+		spec.Idempotency = engine.IdempotencyOff
+	}
+	if c.Resumes() {
+		spec.OnInterrupt = engine.InterruptResume
+	}
+	return spec
+}
+
+// newServed is an agent as the bindings see it.
+func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Publisher) *wire.Agent {
+	id, of := spec.ID, c.Agents[spec.ID]
+	built := card.Build(of, id, "http://localhost", "")
+	spec.Skills = built.Skills
+	served := &wire.Agent{
+		Spec: spec, InputModes: built.DefaultInputModes, Extensions: built.Capabilities.Extensions,
+		Streaming: of.Streaming, Tenants: slices.Clone(of.Tenants), LastEventID: of.LastEventID,
+		Paths: wire.Paths{JSONRPC: of.Paths.JSONRPC, REST: of.Paths.REST, Card: of.Paths.Card},
+		Card: func(w http.ResponseWriter, r *http.Request, tenant string) {
+			document, ok := publisher.Document(id, tenant, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
+			if !ok {
+				http.NotFound(w, r)
+				return
+			}
+			document.Serve(w, r, cardAge)
+		},
+	}
+	if of.AssumeVersion != "" {
+		served.Assume, _ = a2a.ParseVersion(of.AssumeVersion) // the configuration has checked it
+	}
+	return served
+}

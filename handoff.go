@@ -1,0 +1,96 @@
+// Package handoff runs agents that other agents can call over A2A 1.0, and
+// never loses a task of theirs. A Node holds agents, from a configuration or
+// written as Go functions, keeps their tasks in a store, and is an
+// http.Handler:
+//
+//	node, err := handoff.New(handoff.DefaultConfig(), handoff.Options{})
+//	…
+//	err = node.Handle("quote", handoff.Card{…}, func(ctx context.Context, t *handoff.Turn) error {
+//		if t.Number == 1 {
+//			return t.Ask("Incoterm?", nil)
+//		}
+//		return t.Artifact(a2a.Text("4,200 EUR, delivered"))
+//	})
+//	…
+//	err = node.ListenAndServe(ctx)
+package handoff
+
+import (
+	"log/slog"
+	"net/http"
+
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/engine"
+)
+
+// What the author of an agent writes against; see package agent.
+type (
+	// Agent does the work of a task, one turn at a time.
+	Agent = agent.Agent
+	// Turn is one run of an agent on a task.
+	Turn = agent.Turn
+	// Step is one thing that a turn does.
+	Step = agent.Step
+)
+
+// Config is the configuration of a node, as the YAML file has it.
+type Config = config.Config
+
+// Card describes a Go agent: what its agent card says and how it behaves. Its
+// Run is not used. Start from NewCard, which has the defaults.
+type Card = config.Agent
+
+// Skill is something that an agent can do (A2A §4.4.5).
+type Skill = config.Skill
+
+// DefaultConfig returns a configuration with every default and no agents. The
+// store is the SQLite file handoff.db of the working directory.
+func DefaultConfig() *Config { return config.Default() }
+
+// LoadConfig reads a configuration file. The error of a file that is wrong
+// names every line that is.
+func LoadConfig(file string) (*Config, error) { return config.Load(file) }
+
+// NewCard returns a card with every default.
+func NewCard(name, description, version string, skills ...Skill) Card {
+	c := config.NewAgent()
+	c.Name, c.Description, c.Version, c.Skills = name, description, version, skills
+	return *c
+}
+
+// Principal is who is calling.
+type Principal = auth.Principal
+
+// Role says what a principal may do; each may do what the ones before it may.
+type Role = auth.Role
+
+// The roles of a principal.
+const (
+	RoleViewer   = auth.RoleViewer   // reads its own tasks
+	RoleCaller   = auth.RoleCaller   // sends messages and cancels its own tasks
+	RoleOperator = auth.RoleOperator // sees and settles everything of its tenant, or of all
+	RoleAdmin    = auth.RoleAdmin    // changes the node
+)
+
+// Authenticator finds out who sent a request.
+type Authenticator interface {
+	Authenticate(r *http.Request) (Principal, error)
+}
+
+// Decision settles a grant request (A2A §7.6).
+type Decision = engine.Decision
+
+// Options are what a program decides about a node beside its configuration. The
+// zero Options are fine.
+type Options struct {
+	// Logger gets one line for each request and for whatever an operator should
+	// know. Nil: slog.Default().
+	Logger *slog.Logger
+	// Authenticator knows the callers. Nil: callers are anonymous, where the
+	// configuration accepts those.
+	Authenticator Authenticator
+	// Version is that of the program, for traces and the API.
+	Version string
+}

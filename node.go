@@ -1,0 +1,349 @@
+package handoff
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/api"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/backend"
+	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/job"
+	"handoff.example/handoff/internal/netguard"
+	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/sqlite"
+	"handoff.example/handoff/internal/telemetry"
+	"handoff.example/handoff/internal/wire"
+)
+
+// Node holds agents and their tasks. It is an http.Handler that serves the
+// agents below /agents/, the node's API below /api/v1/, and its health.
+type Node struct {
+	log       *slog.Logger
+	opts      Options
+	file      string // the configuration file; "" when there is none
+	outbound  *http.Client
+	callbacks *backend.Callbacks
+	store     *sqlite.Store
+	engine    *engine.Engine
+	jobs      *job.Runner
+	metrics   *telemetry.Metrics
+	tracing   *telemetry.Tracing
+	handler   http.Handler
+
+	current atomic.Pointer[agents]
+
+	mu       sync.Mutex // over what follows, and over reloads
+	base     *config.Config
+	own      map[string]goAgent
+	starting sync.Once
+	startErr error
+	started  atomic.Bool
+	temp     string // a directory of the node's own, removed at the end
+}
+
+// New opens the store of a configuration and builds its agents. The node does
+// nothing until it is started, or until its first request; before that, Handle
+// adds agents. Shut it down to close the store.
+func New(c *Config, opts Options) (*Node, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	n := &Node{log: opts.Logger, opts: opts, file: c.File(), base: c, own: map[string]goAgent{}, metrics: telemetry.NewMetrics()}
+	if err := n.assemble(c); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+func (n *Node) assemble(c *config.Config) error {
+	guard := netguard.New(netguard.Policy{Allow: c.Outbound.Allow})
+	n.outbound = guard.Configured(netguard.Options{HeaderTimeout: 10 * time.Minute})
+	sealer, callbackKey, err := keysOf(c.SecretKey)
+	if err != nil {
+		return err
+	}
+	base := c.PublicURL
+	if base == "" {
+		base = "http://" + c.Listen
+	}
+	n.callbacks = backend.NewCallbacks(base+"/callbacks", callbackKey)
+	built, err := n.newAgents(c, nil, nil)
+	if err != nil {
+		return err
+	}
+	n.current.Store(built)
+	if err := n.openStore(c); err != nil {
+		return err
+	}
+	if n.tracing, err = telemetry.NewTracing(context.Background(), traceConfig(c, n.opts.Version)); err != nil {
+		return err
+	}
+	cfg := engine.Config{
+		Store: n.store, Logger: n.log, Node: nodeName(), Observer: n.metrics, Tracer: n.tracing,
+		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
+		Turns:  c.Limits.Turns, Queue: c.Limits.Queue,
+		JobsDue: func(at time.Time) { n.jobs.Due(at) },
+	}
+	if sealer != nil {
+		cfg.Sealer = sealer
+	}
+	n.engine = engine.New(cfg)
+	n.jobs = job.NewRunner(n.store, map[string]job.Handler{
+		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
+	}, n.log)
+	n.metrics.WatchStock(n.stock)
+	n.handler = n.newHandler(c)
+	return nil
+}
+
+// openStore opens the store of the configuration.
+func (n *Node) openStore(c *config.Config) error {
+	path := c.StorePath()
+	if path == ":memory:" {
+		dir, err := os.MkdirTemp("", "handoff")
+		if err != nil {
+			return fmt.Errorf("make directory for a store that forgets: %w", err)
+		}
+		n.temp, path = dir, dir+"/handoff.db"
+	}
+	var err error
+	n.store, err = sqlite.Open(context.Background(), path, sqlite.Options{Observe: n.metrics.Commit})
+	return err
+}
+
+// keysOf derives from the secret key what seals and what signs; nil without one.
+func keysOf(secret config.Secret) (*auth.Sealer, []byte, error) {
+	if secret.IsZero() {
+		return nil, nil, nil
+	}
+	derive := func(purpose string) []byte {
+		key, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "handoff "+purpose, auth.KeySize)
+		if err != nil {
+			panic(err) // of a constant length that is allowed
+		}
+		return key
+	}
+	sealer, err := auth.NewSealer(derive("seal"))
+	return sealer, derive("callback"), err
+}
+
+func traceConfig(c *config.Config, version string) telemetry.TraceConfig {
+	t := telemetry.TraceConfig{
+		Endpoint: c.Telemetry.OTLP.Endpoint, Service: c.Telemetry.OTLP.ServiceName,
+		Ratio: c.Telemetry.OTLP.Ratio, Version: version, Headers: map[string]string{},
+	}
+	for name, value := range c.Telemetry.OTLP.Headers {
+		t.Headers[name] = value.Reveal()
+	}
+	return t
+}
+
+func nodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}
+
+// stock counts the tasks of the store for the metrics.
+func (n *Node) stock() []telemetry.Stock {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	stats, err := n.store.Stats(ctx)
+	if err != nil {
+		n.log.Warn("Tasks could not be counted", "error", err)
+		return nil
+	}
+	stale := time.Now().Add(-n.current.Load().config.StaleAfter.Std())
+	stock := make([]telemetry.Stock, len(stats))
+	for i, s := range stats {
+		stock[i] = telemetry.Stock{Agent: s.Agent, State: s.State.String(), Count: s.Count, Oldest: s.Oldest}
+		if s.State == a2a.StateWorking && s.Oldest.Before(stale) {
+			stock[i].Stale = 1
+		}
+	}
+	return stock
+}
+
+// Handle adds an agent that is written in Go. Call it before the node is
+// started, so that interrupted tasks of the agent find it.
+func (n *Node) Handle(id string, c Card, f func(ctx context.Context, t *Turn) error) error {
+	return n.HandleAgent(id, c, agent.Func(f))
+}
+
+// HandleAgent is Handle for an Agent.
+func (n *Node) HandleAgent(id string, c Card, a Agent) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	own := maps.Clone(n.own)
+	own[id] = goAgent{card: &c, agent: a}
+	built, err := n.newAgents(n.base, own, n.current.Load())
+	if err != nil {
+		return err
+	}
+	n.own = own
+	n.current.Store(built)
+	return nil
+}
+
+// Start recovers the tasks that an earlier process has left, and lets the node
+// accept messages. Requests start the node too; Start does it at once and says
+// what went wrong.
+func (n *Node) Start(ctx context.Context) error {
+	n.starting.Do(func() {
+		if n.startErr = n.engine.Start(ctx); n.startErr == nil {
+			n.jobs.Start()
+			n.started.Store(true)
+		}
+	})
+	return n.startErr
+}
+
+// ServeHTTP serves a request.
+func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !n.started.Load() {
+		if err := n.Start(r.Context()); err != nil {
+			n.log.Error("The node could not be started", "error", err)
+			http.Error(w, "The node could not be started", http.StatusServiceUnavailable)
+			return
+		}
+	}
+	n.handler.ServeHTTP(w, r)
+}
+
+// Drain ends the streams, hands running turns over or waits for them until ctx
+// ends, and takes no more messages. Readiness is refused from its beginning.
+func (n *Node) Drain(ctx context.Context) { n.engine.Drain(ctx) }
+
+// Shutdown drains the node and closes its store.
+func (n *Node) Shutdown(ctx context.Context) error {
+	n.jobs.Stop()
+	err := n.engine.Stop(ctx)
+	return errors.Join(err, n.close())
+}
+
+// close frees what New has opened.
+func (n *Node) close() error {
+	var errs []error
+	if n.tracing != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		errs = append(errs, n.tracing.Stop(ctx))
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	if n.temp != "" {
+		errs = append(errs, os.RemoveAll(n.temp))
+	}
+	return errors.Join(errs...)
+}
+
+// Grant settles a grant request (A2A §7.6) and so lets its task go on.
+func (n *Node) Grant(ctx context.Context, d *Decision) error {
+	_, err := n.engine.Decide(ctx, store.ForAll(), d)
+	return err
+}
+
+// Reload reads the configuration file again and puts it into effect without
+// dropping a request: running turns keep the agents that they began with. It
+// returns what has changed. A file that is wrong, or that changes what needs a
+// restart, changes nothing.
+func (n *Node) Reload() ([]config.Change, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.file == "" {
+		return nil, errors.New("the node has no configuration file to load again")
+	}
+	c, err := config.Load(n.file, n.base.Overrides()...)
+	if err != nil {
+		return nil, err
+	}
+	changes := config.Diff(n.base, c)
+	for _, change := range changes {
+		if change.Restart {
+			return nil, fmt.Errorf("%s can only be changed by a restart; nothing was changed", change.Path)
+		}
+	}
+	built, err := n.newAgents(c, n.own, n.current.Load())
+	if err != nil {
+		return nil, err
+	}
+	n.base = c
+	n.current.Store(built)
+	for _, change := range changes {
+		n.log.Info("The configuration has changed", "change", change.String())
+	}
+	return changes, nil
+}
+
+// newHandler puts together what the node serves.
+func (n *Node) newHandler(c *config.Config) http.Handler {
+	authenticator := n.authenticator(c)
+	agentsHandler := wire.NewHandler(wire.Options{
+		Engine: n.engine, Agents: func() *wire.Set { return n.current.Load().set },
+		Auth: authenticator, Logger: n.log, Tracer: n.tracing, Observe: n.metrics.Request,
+		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
+		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
+		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams,
+	})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", n.serveHealth)
+	mux.HandleFunc("GET /readyz", n.serveReady)
+	mux.Handle("/callbacks/", n.callbacks)
+	mux.Handle("/api/v1/", n.apiHandler(authenticator))
+	mux.Handle("/", agentsHandler)
+	return mux
+}
+
+func (n *Node) authenticator(c *config.Config) auth.Authenticator {
+	if n.opts.Authenticator != nil {
+		return n.opts.Authenticator
+	}
+	return &auth.Anonymous{Policy: auth.Policy(c.Callers.Anonymous), Proxies: c.TrustedPrefixes(), Hosts: hostsOf(c.PublicURL)}
+}
+
+// apiHandler returns the node's API for callers that the authenticator knows.
+func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
+	return api.New(api.Options{
+		Engine: n.engine, Auth: a, Logger: n.log, Version: n.opts.Version,
+		Config: func() *config.Config { return n.current.Load().config },
+		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(),
+	})
+}
+
+func (n *Node) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// serveReady says whether requests should be sent to this node.
+func (n *Node) serveReady(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	switch {
+	case n.engine.Draining():
+		http.Error(w, "stopping", http.StatusServiceUnavailable)
+	case n.store.Ping(ctx) != nil:
+		http.Error(w, "the task store is not available", http.StatusServiceUnavailable)
+	default:
+		_, _ = w.Write([]byte("ready\n"))
+	}
+}

@@ -1,0 +1,168 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/wire"
+)
+
+// ListenAndServe starts the node, serves its listeners until ctx ends, and then
+// shuts the node down within the configured grace period: readiness is refused
+// at once, streams end with a hint to reconnect, and running turns are handed
+// over or finish.
+func (n *Node) ListenAndServe(ctx context.Context) error {
+	listener, err := net.Listen("tcp", n.base.Listen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen: %w", err), n.Shutdown(ctx))
+	}
+	return n.Serve(ctx, listener)
+}
+
+// Serve is ListenAndServe on a listener of the caller's.
+func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
+	c := n.base
+	if err := n.Start(ctx); err != nil {
+		return errors.Join(err, listener.Close(), n.Shutdown(ctx))
+	}
+	servers, err := n.servers(c, listener)
+	if err != nil {
+		return errors.Join(err, listener.Close(), n.Shutdown(ctx))
+	}
+	failed := make(chan error, len(servers))
+	for _, s := range servers {
+		go func() { failed <- s.server.Serve(s.listener) }()
+	}
+	n.log.Info("The node is ready", "address", listener.Addr().String(), "agents", len(n.current.Load().specs))
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-failed:
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownGrace.Std())
+	defer cancel()
+	n.log.Info("The node is stopping", "grace", c.ShutdownGrace.String())
+	n.Drain(grace)
+	// Answers that are being written get a moment of their own.
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancelLast()
+	for _, s := range servers {
+		if serr := s.server.Shutdown(last); serr != nil {
+			_ = s.server.Close()
+		}
+	}
+	return errors.Join(err, n.Shutdown(last))
+}
+
+type server struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// servers returns the listeners of a node with what they serve: the public one,
+// the admin socket beside the store, and the one for metrics.
+func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) {
+	options := wire.ServerOptions{
+		HeaderTimeout: c.Limits.HeaderTimeout.Std(), IdleTimeout: c.Limits.IdleTimeout.Std(),
+		HeaderBytes: int(c.Limits.HeaderBytes), Logger: n.log,
+	}
+	servers := []server{{wire.NewServer(n, options), public}}
+	if path := SocketPath(c); path != "" {
+		socket, err := listenSocket(path)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, server{wire.NewServer(n.adminHandler(c), options), socket})
+	}
+	if c.Telemetry.Listen != "" {
+		listener, err := net.Listen("tcp", c.Telemetry.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("listen for telemetry: %w", err)
+		}
+		mux := http.NewServeMux()
+		n.observe(mux, c)
+		servers = append(servers, server{wire.NewServer(mux, options), listener})
+	}
+	return servers, nil
+}
+
+// SocketPath returns where the admin socket of a node is: beside its store. It
+// is "" for a store that has no file. Whoever can open the socket is an admin.
+func SocketPath(c *Config) string {
+	path := c.StorePath()
+	if path == ":memory:" {
+		return ""
+	}
+	return path + ".sock"
+}
+
+// listenSocket listens on a socket that only this user can open. One that an
+// earlier process left behind is replaced: the lock of the store says that
+// there is no other node.
+func listenSocket(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove old admin socket: %w", err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen on admin socket %s: %w", filepath.Base(path), err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("protect admin socket: %w", err), listener.Close())
+	}
+	return listener, nil
+}
+
+// adminHandler serves the admin socket: the node's API with the rights of an
+// admin, and what there is to observe.
+func (n *Node) adminHandler(c *config.Config) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/api/v1/", n.apiHandler(admin{}))
+	mux.HandleFunc("GET /healthz", n.serveHealth)
+	mux.HandleFunc("GET /readyz", n.serveReady)
+	n.observe(mux, c)
+	return mux
+}
+
+// observe adds metrics and profiles, as far as they are configured.
+func (n *Node) observe(mux *http.ServeMux, c *config.Config) {
+	if c.Telemetry.Metrics {
+		mux.Handle("GET /metrics", n.metrics.Handler())
+	}
+	if c.Telemetry.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+}
+
+// admin is whoever can open the admin socket.
+type admin struct{}
+
+// Authenticate returns the local admin.
+func (admin) Authenticate(*http.Request) (Principal, error) {
+	return Principal{Subject: "local admin", Issuer: "socket", Role: RoleAdmin, Local: true}, nil
+}
+
+var _ auth.Authenticator = admin{}
+
+// hostsOf returns the host of a URL, if it has one.
+func hostsOf(publicURL string) []string {
+	u, err := url.Parse(publicURL)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	return []string{u.Hostname()}
+}
