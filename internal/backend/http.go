@@ -146,7 +146,7 @@ func (s *service) call(ctx context.Context, body []byte, t *agent.Turn, callback
 		}
 		idle.reset()
 		if delay, ok := retryAfter(res, time.Now()); ok && try <= maxRetries {
-			discard(res)
+			_ = res.Body.Close()
 			idle.stop()
 			if err := pause(ctx, delay); err != nil {
 				return false, err
@@ -154,7 +154,7 @@ func (s *service) call(ctx context.Context, body []byte, t *agent.Turn, callback
 			idle.reset()
 			continue
 		}
-		defer discard(res)
+		defer res.Body.Close()
 		return s.read(res, callback, steps, idle)
 	}
 }
@@ -257,13 +257,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// discard ends an answer. A short rest is read, so that the connection can serve
-// again.
-func discard(res *http.Response) {
-	_, _ = io.CopyN(io.Discard, res.Body, 4<<10)
-	_ = res.Body.Close()
 }
 
 // idleTimer calls a function when nothing has happened for a time.
