@@ -133,6 +133,7 @@ type Engine struct {
 	hub   hub
 
 	epoch int64
+	since time.Time     // of the epoch
 	slots chan struct{} // one for each turn that runs
 
 	mu       sync.Mutex
@@ -192,7 +193,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("join node: %w", err)
 	}
-	e.epoch = epoch
+	e.epoch, e.since = epoch, time.Now()
 	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.service(ctx, e.cfg.Lease/3, e.renew)
 	e.service(ctx, e.cfg.Lease/10, e.recover)
