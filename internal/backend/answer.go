@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 )
 
@@ -36,26 +35,20 @@ func (e *emitter) emit(s agent.Step) error {
 }
 
 // stepError says that something which should be a step is none. Its text is for
-// the client.
-type stepError struct{ err *a2a.Error }
+// the client. It is no protocol error, so that the task fails and is not refused.
+type stepError struct{ text string }
 
-func (e *stepError) Error() string { return e.err.Error() }
-
-func (e *stepError) Unwrap() error { return e.err }
+func (e *stepError) Error() string { return "Invalid agent response: " + e.text }
 
 func invalidStep(reason error, quoted []byte) error {
-	return &stepError{&a2a.Error{
-		Code:    a2a.CodeInvalidAgentResponse,
-		Message: fmt.Sprintf("The agent answered with something that is no step (%v): %s", reason, plainText(string(quoted[:min(len(quoted), 4*maxShown)]))),
-		Err:     reason,
-	}}
+	return &stepError{fmt.Sprintf("%v in %s", reason, plainText(string(quoted[:min(len(quoted), 4*maxShown)])))}
 }
 
 // public makes the text of a stepError visible to the client and leaves other
 // errors alone.
 func public(err error) error {
 	if s, ok := errors.AsType[*stepError](err); ok {
-		return agent.Errorf("%w", s.err)
+		return agent.Errorf("%w", s)
 	}
 	return err
 }

@@ -94,8 +94,12 @@ func (c *checker) failed(path string, err error) bool {
 	return err != nil
 }
 
-// turnJSON returns the turn as programs and web services get it.
+// turnJSON returns the turn as programs and web services get it. The first
+// attempt of a first turn has nothing behind it, and mostly no task yet.
 func turnJSON(t *agent.Turn) ([]byte, error) {
+	if t.Number == 1 && t.Attempt == 1 {
+		return agent.AppendTurnJSON(nil, t, nil, nil), nil
+	}
 	history, err := t.History()
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)

@@ -46,7 +46,7 @@ func play() {
 		print(agent.Step{Working: agent.Say("on it")})
 		print(agent.Step{Artifact: &agent.Artifact{Parts: turn.Messages[0].Parts}})
 		fmt.Println()
-		os.Stdout.WriteString(`{"state":{"history":` + fmt.Sprint(len(turn.History)) + `}}`) // no end of line
+		os.Stdout.WriteString(`{"state":{"known":` + fmt.Sprint(len(turn.History)+len(turn.Artifacts)) + `}}`) // no end of line
 	case "raw":
 		os.Stdout.WriteString(text)
 	case "environment":
@@ -170,6 +170,7 @@ func playing(t *testing.T, part string, e config.Exec, opt backend.Options) agen
 		e.Env = map[string]config.Secret{}
 	}
 	e.Env[playEnv] = config.NewSecret(part)
+	e.Env["GOCOVERDIR"] = config.NewSecret(t.TempDir()) // else it warns on standard error
 	e.Command = append([]string{self}, e.Command...)
 	a, err := backend.New(config.Run{Exec: &e}, opt)
 	if err != nil {
@@ -186,11 +187,12 @@ func waiting(c *control, e config.Exec) config.Exec {
 func TestExecSteps(t *testing.T) {
 	t.Parallel()
 	info := said("hello", a2a.Data(a2a.JSON(`{"z":1.10,"a":[]}`)))
-	r := &recorder{history: info.Messages}
+	info.Number = 2
+	r := &recorder{history: info.Messages, artifacts: []a2a.Artifact{{ArtifactID: "x"}}}
 	if err := playing(t, "echo", config.Exec{}, backend.Options{}).Run(t.Context(), agent.NewTurn(t.Context(), info, r)); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"working":"on it"}` + "\n" + `{"artifact":{"parts":[{"text":"hello"},{"data":{"z":1.10,"a":[]}}]}}` + "\n" + `{"state":{"history":1}}` + "\n"
+	want := `{"working":"on it"}` + "\n" + `{"artifact":{"parts":[{"text":"hello"},{"data":{"z":1.10,"a":[]}}]}}` + "\n" + `{"state":{"known":2}}` + "\n"
 	if diff := cmp.Diff(want, r.lines()); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -204,10 +206,10 @@ func TestExecLines(t *testing.T) {
 		{"\n\r\n  \n", "", ""},
 		{"{\"working\":\"a\"}\r\n{\"working\":\"b\"}", `{"working":"a"} {"working":"b"} `, ""},
 		{"{\"complete\":\"a\"}\n{\"working\":\"b\"}\nnonsense\n", `{"complete":"a"} `, ""},
-		{"{\"working\":\"a\"}\nStarting up…\n{\"working\":\"b\"}\n", `{"working":"a"} `, "no step (is not JSON: invalid character 'S' at start of value at byte 0): Starting up…"},
+		{"{\"working\":\"a\"}\nStarting up…\n{\"working\":\"b\"}\n", `{"working":"a"} `, "Invalid agent response: is not JSON: invalid character 'S' at start of value at byte 0 in Starting up…"},
 		{"[{\"working\":\"a\"}]\n", "", "want an object"},
 		{"{\"wroking\":\"a\"}\n", "", `unknown key "wroking"`},
-		{"\x1b[31mred\x07\x1b[0m" + strings.Repeat("x", 5000) + "\n", "", "): red" + strings.Repeat("x", 200)},
+		{"\x1b[31mred\x07\x1b[0m" + strings.Repeat("x", 5000) + "\n", "", " in red" + strings.Repeat("x", 200)},
 	} {
 		r, err := run(t.Context(), a, said(test.output))
 		if got := strings.ReplaceAll(r.lines(), "\n", " "); got != test.steps {
@@ -222,8 +224,8 @@ func TestExecLines(t *testing.T) {
 		if got := public(t, err); !strings.Contains(got, test.problem) || len(got) > 600 {
 			t.Errorf("%.40q: error is %q, want %q", test.output, got, test.problem)
 		}
-		if a2a.CodeOf(err) != a2a.CodeInvalidAgentResponse {
-			t.Errorf("%.40q: error is %v", test.output, a2a.CodeOf(err))
+		if refusal, ok := errors.AsType[*a2a.Error](err); ok {
+			t.Errorf("%.40q: the message is refused, %v, where the task has to fail", test.output, refusal)
 		}
 	}
 }
@@ -354,9 +356,10 @@ func TestExecIsCanceled(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			a := playing(t, part, waiting(c, config.Exec{KillAfter: config.Duration(killAfter)}), backend.Options{})
 			done := make(chan error)
-			r := &recorder{}
+			r := &recorder{emitted: make(chan agent.Step, 1)}
 			go func() { done <- a.Run(ctx, agent.NewTurn(ctx, said("x"), r)) }()
 			waiter := c.accept()
+			<-r.emitted
 			cancel(stop)
 			if err := <-done; !errors.Is(err, stop) {
 				t.Errorf("error is %v", err)

@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
 )
@@ -206,8 +205,7 @@ func (s *service) read(res *http.Response, callback *Callback, steps *emitter, i
 	case err != nil:
 		return false, fmt.Errorf("read answer: %w", err)
 	}
-	return false, &stepError{a2a.Errorf(a2a.CodeInvalidAgentResponse,
-		"The agent's service answered with the content type %q; it has to be %s, %s or %s.",
+	return false, &stepError{fmt.Sprintf("the content type is %q and not %s, %s or %s",
 		shorten(plainText(res.Header.Get("Content-Type")), 100), formJSON, formLines, formEvents)}
 }
 

@@ -41,6 +41,7 @@ func calling(t *testing.T, h config.HTTP, opt backend.Options) agent.Agent {
 func TestHTTPRequest(t *testing.T) {
 	t.Parallel()
 	info := said("hello")
+	info.Attempt = 2 // with the first there is no history
 	info.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	url, opt := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -98,12 +99,12 @@ func TestHTTPAnswers(t *testing.T) {
 		"events with CRLF": {200, "text/event-stream; charset=utf-8", "\ufeffdata: {\"working\":\"a\"}\r\n\r\ndata: [{\"complete\":\"b\"}]", both, ""},
 		"no events":        {200, "text/event-stream", ": nothing\n\n", "", ""},
 
-		"no step":            {200, "application/json", `{"done":true}`, "", `no step (unknown key "done": a step has one of the keys`},
-		"no step in a line":  {200, "application/x-ndjson", "{\"working\":\"a\"}\n<html>\n", "{\"working\":\"a\"}\n", "): <html>"},
-		"no step in events":  {200, "text/event-stream", "data: {\"working\":\"a\"}\n\ndata: [DONE]\n\n", "{\"working\":\"a\"}\n", "): [DONE]"},
+		"no step":            {200, "application/json", `{"done":true}`, "", `Invalid agent response: unknown key "done": a step has one of the keys`},
+		"no step in a line":  {200, "application/x-ndjson", "{\"working\":\"a\"}\n<html>\n", "{\"working\":\"a\"}\n", " in <html>"},
+		"no step in events":  {200, "text/event-stream", "data: {\"working\":\"a\"}\n\ndata: [DONE]\n\n", "{\"working\":\"a\"}\n", " in [DONE]"},
 		"none of an array":   {200, "application/json", `[{"working":"a"},{"x":"b"}]`, "", "step 2: unknown key"},
-		"another type":       {200, "text/html; charset=utf-8", "<html>", "", `content type "text/html; charset=utf-8"; it has to be`},
-		"no type":            {200, "x", "y", "", `content type "x"; it has to be`},
+		"another type":       {200, "text/html; charset=utf-8", "<html>", "", `the content type is "text/html; charset=utf-8" and not application/json`},
+		"no type":            {200, "x", "y", "", `the content type is "x" and not`},
 		"500":                {500, "text/plain", "no database\nat line 7", "", "The agent's service answered 500: no database"},
 		"404 without a body": {404, "", "", "", "The agent's service answered 404."},
 		"a secret":           {403, "", "bad token tok-123456 in Bearer tok-123456\x1b[0m", "", "answered 403: bad token *** in ***"},
