@@ -1,0 +1,101 @@
+# Two commands do all the set-up: `make demo` and `make test`. The rest is for
+# people who change the project. Everything is built from Go alone, except what
+# `make test-all` says that it needs.
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS   = -s -w -X main.version=$(VERSION)
+GOFLAGS_R = -trimpath -buildvcs=false
+GO       ?= go
+
+# Tools, pinned. They are run from the module cache and are not in go.mod.
+GOFUMPT     = $(GO) run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/handoff, static, without cgo
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS_R) -ldflags '$(LDFLAGS)' -o bin/handoff ./cmd/handoff
+
+.PHONY: demo
+demo: ## see a task survive the death of its server
+	@$(GO) run ./examples/demo
+
+.PHONY: test
+test: ## run the tests that need Go alone
+	$(GO) vet ./...
+	$(GO) test -timeout 10m ./...
+
+.PHONY: test-all
+test-all: lint generated race interop chaos-quick cross ## everything; needs Node.js too, and fails where a part is missing
+
+.PHONY: race
+race: ## run the tests with the race detector
+	$(GO) test -race -timeout 20m ./...
+
+.PHONY: interop
+interop: build ## talk to the official clients, Go and JavaScript
+	$(MAKE) -C interop test
+
+.PHONY: chaos-quick
+chaos-quick: build ## a few seeded kills of a server under load
+	$(GO) run ./chaos -kills 5 -seed 1
+
+.PHONY: chaos
+chaos: build ## the full count of kills; writes docs/chaos.md
+	$(GO) run ./chaos -kills 100 -seed 1 -report docs/chaos.md
+
+.PHONY: bench
+bench: build ## compare with a2a-go side by side; writes bench/results.json
+	cd bench && $(GO) run .
+
+.PHONY: fuzz
+fuzz: ## run every fuzzer for FUZZTIME each
+	./.ci/fuzz $(FUZZTIME)
+
+.PHONY: lint
+lint: ## vet, staticcheck, gofumpt
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+	@files=$$($(GOFUMPT) -l .); if [ -n "$$files" ]; then echo "not formatted, run make fmt:"; echo "$$files"; exit 1; fi
+
+.PHONY: vuln
+vuln: ## look for known vulnerabilities; needs the Go vulnerability database
+	$(GOVULNCHECK) ./...
+
+.PHONY: fmt
+fmt: ## format the code
+	$(GOFUMPT) -w .
+
+.PHONY: generate
+generate: ## make the generated files again
+	$(GO) generate ./...
+
+.PHONY: generated
+generated: ## fail when a generated file is out of date
+	$(GO) generate ./...
+	@git diff --exit-code --stat -- '*.json' '*.md' '*.go' || { echo "generated files are out of date, commit what make generate made"; exit 1; }
+
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+
+.PHONY: cross
+cross: ## build for every platform
+	@for p in $(PLATFORMS); do \
+	  echo "build $$p"; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build $(GOFLAGS_R) -ldflags '$(LDFLAGS)' \
+	    -o dist/handoff-$${p%/*}-$${p#*/} ./cmd/handoff || exit 1; \
+	done
+
+.PHONY: rename
+rename: ## give the module its real path: make rename MODULE=host/owner/name
+	@test -n "$(MODULE)" || { echo "say make rename MODULE=host/owner/name"; exit 1; }
+	@old=$$($(GO) list -m); git grep -lF "$$old" -- '*.go' '*.mod' '*.md' Makefile | xargs sed -i "s|$$old|$(MODULE)|g"
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist

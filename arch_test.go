@@ -1,0 +1,107 @@
+package handoff_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// floors are the storeys of the house: a package stands above all that it
+// imports. docs/architecture.md draws them.
+var floors = map[string]int{
+	"cmd/handoff":              8,
+	"":                         7,
+	"internal/api":             5,
+	"internal/backend":         5,
+	"internal/wire":            4,
+	"client":                   3,
+	"a2ago":                    3,
+	"internal/auth":            3,
+	"internal/engine":          3,
+	"internal/job":             3,
+	"internal/store/sqlite":    3,
+	"config":                   2,
+	"internal/card":            3,
+	"agent":                    2,
+	"internal/store":           2,
+	"a2a":                      1,
+	"internal/netguard":        1,
+	"internal/telemetry":       1,
+	"internal/store/storetest": 4,
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) (module string, list []goPackage) {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-m").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	module = strings.TrimSpace(string(out))
+	out, err = exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := jsontext.NewDecoder(strings.NewReader(string(out)))
+	for d.PeekKind() == '{' {
+		var p goPackage
+		if err := json.UnmarshalDecode(d, &p); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	return module, list
+}
+
+func TestAPackageStandsAboveWhatItImports(t *testing.T) {
+	t.Parallel()
+	module, list := packages(t)
+	if len(list) < len(floors) {
+		t.Errorf("%d packages, but %d floors", len(list), len(floors))
+	}
+	for _, p := range list {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if strings.HasPrefix(name, "examples/") || name == "examples" || strings.HasPrefix(name, "config/schemagen") || strings.HasPrefix(name, "chaos") {
+			continue // they stand outside of the house and may import what they like
+		}
+		floor, ok := floors[name]
+		if !ok {
+			t.Errorf("package %q has no floor", name)
+		}
+		for _, i := range p.Imports {
+			if !strings.HasPrefix(i, module) {
+				continue
+			}
+			below := strings.TrimPrefix(strings.TrimPrefix(i, module), "/")
+			if floors[below] >= floor {
+				t.Errorf("%q (floor %d) imports %q (floor %d)", name, floor, below, floors[below])
+			}
+		}
+	}
+}
+
+// What must not be imported, beside the floors.
+func TestBoundaries(t *testing.T) {
+	t.Parallel()
+	module, list := packages(t)
+	for _, p := range list {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		for _, i := range p.Imports {
+			switch {
+			case name == "internal/wire" && strings.HasPrefix(i, module+"/internal/store"):
+				t.Errorf("wire imports %s: it reaches the store through the engine", i)
+			case strings.HasPrefix(name, "internal/store") && i == "net/http":
+				t.Errorf("%s imports net/http: a store knows nothing of HTTP", name)
+			case (name == "a2a" || name == "internal/netguard" || name == "internal/telemetry") && strings.HasPrefix(i, module):
+				t.Errorf("%s imports %s: it stands on the ground", name, i)
+			}
+		}
+	}
+}
