@@ -1,16 +1,21 @@
 // Package api is the node's own REST API, below /api/v1/: what the command line
-// and a console need to see and to settle what is on a node.
+// and a console need to see, and to settle, on a node. openapi.yaml describes
+// it; a test holds the two together.
 package api
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 )
+
+// Prefix is the path below which the API is.
+const Prefix = "/api/v1"
 
 // Options are what the API runs on.
 type Options struct {
@@ -26,9 +31,57 @@ type Options struct {
 	Backup func(ctx context.Context, file string) error
 	// Metrics serves what there is to measure; nil: nothing.
 	Metrics http.Handler
+	// Base returns the URL at which this machine reaches the node, without a
+	// slash at its end, for requests that come over the admin socket; nil:
+	// made of the configuration.
+	Base func() string
+}
+
+// Bounds of requests.
+const (
+	maxBody     = 256 << 10
+	bodyTimeout = 30 * time.Second
+	maxNote     = 4 << 10 // bytes
+	maxPath     = 4 << 10 // bytes of the name of a backup
+	maxGrants   = 1000    // requests in one answer
+	maxFollows  = 64      // logs that are followed at once
+	defaultPage = 50      // tasks
+)
+
+type handler struct {
+	opts    Options
+	log     *slog.Logger
+	origins *http.CrossOriginProtection
+	follows chan struct{} // one for each log that is followed
 }
 
 // New returns a handler of everything below /api/v1/.
-func New(Options) http.Handler {
-	return http.NotFoundHandler()
+func New(opts Options) http.Handler {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	return &handler{
+		opts: opts, log: opts.Logger,
+		origins: http.NewCrossOriginProtection(), follows: make(chan struct{}, maxFollows),
+	}
+}
+
+// ServeHTTP answers a request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := newCall(h, w, r)
+	defer c.end()
+	operation, allow := route(r)
+	switch {
+	case operation != nil:
+		c.operation = operation
+		c.serve()
+	case allow == "":
+		c.refuseHTTP(http.StatusNotFound, "NOT_FOUND", "There is nothing at "+clip(r.URL.Path, 200)+"; "+Prefix+"/openapi.json says what there is")
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", allow)
+		c.send(http.StatusNoContent, "", nil)
+	default:
+		w.Header().Set("Allow", allow)
+		c.refuseHTTP(http.StatusMethodNotAllowed, "UNIMPLEMENTED", "The HTTP method "+clip(r.Method, 32)+" is not allowed here; use "+allow)
+	}
 }

@@ -107,6 +107,9 @@ func (l *Log) Next(ctx context.Context) (*store.Event, error) {
 	return event, nil
 }
 
+// Ready reports whether Next has something to return without looking for it.
+func (l *Log) Ready() bool { return len(l.watcher.ready) > 0 || l.over }
+
 // Close frees what the log holds. It may be called more than once.
 func (l *Log) Close() { l.watcher.close() }
 

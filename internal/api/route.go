@@ -1,0 +1,94 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"handoff.example/handoff/internal/auth"
+)
+
+// operation is one method of one path.
+type operation struct {
+	method string
+	path   string // below Prefix; {id} is a parameter, and may have an action after it
+	// role is what a caller has to be at least; RoleNone needs no credentials.
+	role auth.Role
+	// node says that the operation concerns the whole node, so that the
+	// operators of a tenant may not call it.
+	node bool
+	do   func(c *call) (any, error)
+}
+
+// operations are all there is. Paths with an action come before those without,
+// which match too.
+var operations = []operation{
+	{method: "GET", path: "/tasks", role: auth.RoleViewer, do: (*call).listTasks},
+	{method: "POST", path: "/tasks/{id}:cancel", role: auth.RoleCaller, do: (*call).cancelTask},
+	{method: "POST", path: "/tasks/{id}:retry", role: auth.RoleCaller, do: (*call).retryTask},
+	{method: "GET", path: "/tasks/{id}", role: auth.RoleViewer, do: (*call).getTask},
+	{method: "DELETE", path: "/tasks/{id}", role: auth.RoleOperator, do: (*call).deleteTask},
+	{method: "GET", path: "/tasks/{id}/events", role: auth.RoleViewer, do: (*call).taskEvents},
+	{method: "GET", path: "/grants", role: auth.RoleViewer, do: (*call).listGrants},
+	{method: "POST", path: "/grants/{id}", role: auth.RoleOperator, do: (*call).decideGrant},
+	{method: "GET", path: "/agents", role: auth.RoleViewer, do: (*call).listAgents},
+	{method: "GET", path: "/config", role: auth.RoleOperator, node: true, do: (*call).getConfig},
+	{method: "POST", path: "/reload", role: auth.RoleAdmin, node: true, do: (*call).reload},
+	{method: "POST", path: "/backup", role: auth.RoleAdmin, node: true, do: (*call).backup},
+	{method: "GET", path: "/status", role: auth.RoleOperator, node: true, do: (*call).status},
+	{method: "GET", path: "/metrics", role: auth.RoleOperator, node: true, do: (*call).metrics},
+	{method: "GET", path: "/openapi.json", role: auth.RoleNone, do: (*call).openAPI},
+}
+
+// route returns the operation that a request is for; or nil, and the methods
+// that its path takes, "" for a path that there is not.
+func route(r *http.Request) (found *operation, allow string) {
+	path, ok := strings.CutPrefix(r.URL.EscapedPath(), Prefix)
+	if !ok {
+		return nil, ""
+	}
+	var methods []string
+	pattern := ""
+	for i := range operations {
+		o := &operations[i]
+		if pattern != "" && o.path != pattern {
+			continue // a path with an action is not the one without
+		}
+		id, ok := match(o.path, path)
+		if !ok {
+			continue
+		}
+		pattern = o.path
+		if o.method == r.Method || o.method == http.MethodGet && r.Method == http.MethodHead {
+			r.SetPathValue("id", id)
+			return o, ""
+		}
+		if methods = append(methods, o.method); o.method == http.MethodGet {
+			methods = append(methods, http.MethodHead)
+		}
+	}
+	if len(methods) == 0 {
+		return nil, ""
+	}
+	slices.Sort(methods)
+	return nil, strings.Join(append(methods, http.MethodOptions), ", ")
+}
+
+// match compares an escaped path with a pattern and returns the parameter.
+func match(pattern, path string) (id string, ok bool) {
+	before, after, parameter := strings.Cut(pattern, "{id}")
+	if !parameter {
+		return "", path == pattern
+	}
+	rest, ok := strings.CutPrefix(path, before)
+	if !ok {
+		return "", false
+	}
+	rest, ok = strings.CutSuffix(rest, after)
+	if !ok || rest == "" || strings.Contains(rest, "/") {
+		return "", false
+	}
+	id, err := url.PathUnescape(rest)
+	return id, err == nil
+}
