@@ -144,7 +144,7 @@ func (s *Set) place(a *Agent) error {
 	for _, tenant := range a.Tenants {
 		put(s.exact, rpc+"/"+tenant, endpointRPC, tenant)
 		put(s.exact, rpc+"/"+tenant+"/", endpointRPC, tenant)
-		put(s.exact, home+"t/"+tenant+"/"+strings.TrimPrefix(paths.Card, "/"), endpointCard, tenant)
+		put(s.exact, home+"t/"+tenant+a2a.WellKnownCardPath, endpointCard, tenant)
 	}
 	put(s.rest, at(paths.REST), endpointREST, "")
 	return taken

@@ -77,7 +77,7 @@ func (e *envelope) check(body, version []byte) error {
 		e.id = id
 	}
 	switch {
-	case string(version) != `"2.0"`:
+	case version == nil || version[0] != '"' || string(unquote(version)) != "2.0":
 		return errNoVersion
 	case e.method == nil || e.method[0] != '"':
 		return errNoMethod
@@ -90,8 +90,17 @@ func (e *envelope) check(body, version []byte) error {
 		}
 		return errBadParams
 	}
-	e.method = e.method[1 : len(e.method)-1]
+	e.method = unquote(e.method)
 	return nil
+}
+
+// unquote returns the text of a valid JSON string.
+func unquote(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted) // it was checked
+	return text
 }
 
 // syntaxOf returns the syntax error of a body, and a general one for a body that

@@ -269,9 +269,10 @@ func (w *eventWriter) large(body []byte) error {
 // would end the line of an event.
 func oneLine(b []byte) {
 	for _, line := range [...]byte{'\n', '\r'} {
-		for i := bytes.IndexByte(b, line); i >= 0; i = bytes.IndexByte(b, line) {
-			b[i] = ' '
-			b = b[i:]
+		rest := b
+		for i := bytes.IndexByte(rest, line); i >= 0; i = bytes.IndexByte(rest, line) {
+			rest[i] = ' '
+			rest = rest[i+1:]
 		}
 	}
 }
