@@ -189,6 +189,9 @@ func parseParts(path string, value jsontext.Value) ([]a2a.Part, error) {
 	if len(values) > maxParts {
 		return nil, fmt.Errorf("%s: has more than %d parts", path, maxParts)
 	}
+	if len(values) == 0 {
+		return nil, nil
+	}
 	parts := make([]a2a.Part, len(values))
 	for i, v := range values {
 		if err := a2a.Unmarshal(v, &parts[i]); err != nil {

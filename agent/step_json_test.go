@@ -28,15 +28,18 @@ var stepTests = []struct {
 	{"text as an object", `{"fail":{"text":"no"}}`, agent.Step{Fail: agent.Say("no")}, `{"fail":"no"}`},
 	{
 		"parts", `{"reject":[{"text":"a"},{"data":{"b":1.10,"a":"<>"}}]}`,
-		agent.Step{Reject: &agent.Content{Parts: []a2a.Part{a2a.Text("a"), a2a.Data(a2a.JSON(`{"b":1.10,"a":"<>"}`))}}}, "",
+		agent.Step{Reject: &agent.Content{Parts: []a2a.Part{a2a.Text("a"), a2a.Data(a2a.JSON(`{"b":1.10,"a":"<>"}`))}}},
+		"",
 	},
 	{
 		"parts and metadata", `{"message":{"parts":[{"text":"hi"}],"metadata":{"k":1}}}`,
-		agent.Step{Message: &agent.Content{Parts: []a2a.Part{a2a.Text("hi")}, Metadata: a2a.JSON(`{"k":1}`)}}, "",
+		agent.Step{Message: &agent.Content{Parts: []a2a.Part{a2a.Text("hi")}, Metadata: a2a.JSON(`{"k":1}`)}},
+		"",
 	},
 	{
 		"a part of an empty text", `{"message":[{"text":""}]}`,
-		agent.Step{Message: agent.Say("")}, "",
+		agent.Step{Message: agent.Say("")},
+		"",
 	},
 	{
 		"artifact", `{"artifact":{"id":"a","name":"n","description":"d","parts":[{"raw":"AAE=","filename":"f","mediaType":"x/y"},{"url":"https://x/"}],"append":true,"last":true,"metadata":{"m":null}}}`,
@@ -44,11 +47,13 @@ var stepTests = []struct {
 			ID: "a", Name: "n", Description: "d", Append: true, Last: true,
 			Parts:    []a2a.Part{a2a.Raw([]byte{0, 1}, "x/y", "f"), a2a.URL("https://x/", "", "")},
 			Metadata: a2a.JSON(`{"m":null}`),
-		}}, "",
+		}},
+		"",
 	},
 	{
 		"ask", `{"ask":"Incoterm?","schema":{"type":"string"}}`,
-		agent.Step{Ask: &agent.Ask{Content: *agent.Say("Incoterm?"), Schema: a2a.JSON(`{"type":"string"}`)}}, "",
+		agent.Step{Ask: &agent.Ask{Content: *agent.Say("Incoterm?"), Schema: a2a.JSON(`{"type":"string"}`)}},
+		"",
 	},
 	{"ask without words", `{"ask":{}}`, agent.Step{Ask: &agent.Ask{}}, ""},
 	{
@@ -56,7 +61,8 @@ var stepTests = []struct {
 		agent.Step{Authorize: &agent.Authorize{
 			Content: *agent.Say("Post?"), Operation: "post", URL: "https://x.example/go",
 			Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
-		}}, "",
+		}},
+		"",
 	},
 	{"wait", `{"wait":{"for":"30m0s"}}`, agent.Step{Wait: &agent.Wait{For: 30 * time.Minute}}, ""},
 	{"state", `{"state":{"z":1,"a":[2e5]}}`, agent.Step{State: a2a.JSON(`{"z":1,"a":[2e5]}`)}, ""},

@@ -25,9 +25,9 @@ import (
 //
 // with a body in the forms of an answer. It answers 200 when the steps are
 // committed, 400 for what is no step, 401 for a wrong token, 409 for the token
-// of another attempt of the turn, 410 when the turn is over, and 503 when the
-// steps could not be committed and may be posted again. It knows the turns of
-// its own process only.
+// of another attempt of the turn, 410 when the turn is over, 415 for a body in
+// another form, and 503 when the steps could not be committed and may be posted
+// again. It knows the turns of its own process only.
 type Callbacks struct {
 	base string
 	key  []byte
@@ -53,6 +53,7 @@ type Callback struct {
 	URL   string
 	Token string // for this attempt only
 
+	ctx   context.Context // of the turn
 	all   *Callbacks
 	id    string
 	turn  *agent.Turn
@@ -63,13 +64,14 @@ type Callback struct {
 	once  sync.Once
 }
 
-// Register opens the callback of a turn. The caller has to close it when the
-// turn ends.
-func (c *Callbacks) Register(t *agent.Turn) *Callback {
+// Register opens the callback of a turn, whose context is ctx. The caller has to
+// close it when the turn ends.
+func (c *Callbacks) Register(ctx context.Context, t *agent.Turn) *Callback {
 	id := t.TaskID + "." + strconv.Itoa(t.Number)
 	cb := &Callback{
 		URL:   c.base + "/" + id,
 		Token: c.token(id, t.Attempt),
+		ctx:   ctx,
 		all:   c,
 		id:    id,
 		turn:  t,
@@ -191,7 +193,7 @@ func (cb *Callback) answer(w http.ResponseWriter, count int, err error) {
 	switch {
 	case err == nil:
 		answerCallback(w, http.StatusOK, "")
-	case errors.Is(err, agent.ErrEnded), errors.Is(err, context.Canceled), cb.over.Load():
+	case errors.Is(err, agent.ErrEnded), cb.ctx.Err() != nil, cb.over.Load():
 		answerCallback(w, http.StatusGone, "the turn is over")
 	case errors.As(err, &notStep):
 		answerCallback(w, http.StatusBadRequest, notStep.Error()+"; steps taken from this request: "+strconv.Itoa(count))

@@ -102,7 +102,7 @@ func (s *service) Run(ctx context.Context, t *agent.Turn) error {
 	}
 	var callback *Callback
 	if s.callbacks != nil {
-		callback = s.callbacks.Register(t)
+		callback = s.callbacks.Register(ctx, t)
 		defer callback.Close()
 	}
 	life, end := context.WithCancelCause(ctx)

@@ -396,7 +396,7 @@ func TestCallbacks(t *testing.T) {
 	l, done := accepting(t, t.Context(), callbacks, &base, info, r)
 
 	const json = "application/json"
-	older := backend.NewCallbacks(base, []byte("key")).Register(agent.NewTurn(t.Context(), said("x"), r))
+	older := backend.NewCallbacks(base, []byte("key")).Register(t.Context(), agent.NewTurn(t.Context(), said("x"), r))
 	for _, test := range []struct {
 		name, token, form, body string
 		status                  int
