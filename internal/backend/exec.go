@@ -119,7 +119,7 @@ func (p *program) Run(ctx context.Context, t *agent.Turn) error {
 		defer time.AfterFunc(p.timeout, func() { end(errTimeout) }).Stop()
 	}
 
-	log := p.log.With("task", t.TaskID, "agent", t.Agent)
+	log := p.log.With("task", t.TaskID)
 	stderr := &diagnostics{log: func(line string) { log.Debug("agent wrote to standard error", "line", line) }}
 	cmd := p.command(life, t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), out, stderr

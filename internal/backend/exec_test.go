@@ -324,7 +324,7 @@ func TestExecFails(t *testing.T) {
 			t.Errorf("%.40q: made %d steps", text, len(r.steps))
 		}
 	}
-	if !strings.Contains(log.String(), `level=DEBUG msg="agent wrote to standard error" task=task-1 agent=a line=first`) {
+	if !strings.Contains(log.String(), `level=DEBUG msg="agent wrote to standard error" task=task-1 line=first`) {
 		t.Errorf("log is %.500s", log.String())
 	}
 	if lines := strings.Count(log.String(), "line=\"a line\""); lines > 10_000 {
