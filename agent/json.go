@@ -93,7 +93,7 @@ func syntaxError(err error) error {
 		return errors.New("the JSON ends too early")
 	}
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-		return fmt.Errorf("is not JSON: %w at byte %d", s.Err, s.ByteOffset)
+		return fmt.Errorf("not JSON: %w at byte %d", s.Err, s.ByteOffset)
 	}
 	return err
 }

@@ -117,7 +117,7 @@ func TestParseStepRefuses(t *testing.T) {
 		{json: `"complete"`, want: "want an object"},
 		{json: `{"complete":`, want: "ends too early", beyond: true},
 		{json: `{"complete":"x"} {}`, want: "something follows", beyond: true},
-		{json: `complete`, want: "is not JSON", beyond: true},
+		{json: `complete`, want: "not JSON", beyond: true},
 		{json: ``, want: "ends too early", beyond: true},
 		{json: `{"delegate":{"to":"supplier"}}`, want: `"delegate" is not available in this version`},
 		{json: `{"working":5}`, want: "working: want a string, an array of parts or an object"},

@@ -206,7 +206,7 @@ func TestExecLines(t *testing.T) {
 		{"\n\r\n  \n", "", ""},
 		{"{\"working\":\"a\"}\r\n{\"working\":\"b\"}", `{"working":"a"} {"working":"b"} `, ""},
 		{"{\"complete\":\"a\"}\n{\"working\":\"b\"}\nnonsense\n", `{"complete":"a"} `, ""},
-		{"{\"working\":\"a\"}\nStarting up…\n{\"working\":\"b\"}\n", `{"working":"a"} `, "Invalid agent response: is not JSON: invalid character 'S' at start of value at byte 0 in Starting up…"},
+		{"{\"working\":\"a\"}\nStarting up…\n{\"working\":\"b\"}\n", `{"working":"a"} `, "Invalid agent response: not JSON: invalid character 'S' at start of value at byte 0 in Starting up…"},
 		{"[{\"working\":\"a\"}]\n", "", "want an object"},
 		{"{\"wroking\":\"a\"}\n", "", `unknown key "wroking"`},
 		{"\x1b[31mred\x07\x1b[0m" + strings.Repeat("x", 5000) + "\n", "", " in red" + strings.Repeat("x", 200)},
