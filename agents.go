@@ -44,8 +44,8 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 		}
 		merged.Agents[id] = g.card
 	}
-	problems, warnings := card.Check(&merged)
-	if err := merged.Refuse(problems...); err != nil {
+	warnings, err := Check(&merged)
+	if err != nil {
 		return nil, err
 	}
 	for _, w := range warnings {
@@ -72,9 +72,25 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 			}
 		}
 	}
-	var err error
 	a.set, err = wire.NewSet(served, merged.DefaultAgentID())
 	return a, err
+}
+
+// Check says whether a node can run a configuration: its cards keep to the
+// specification, and what runs its agents can be built. The error has every
+// problem with its line; the warnings are what is probably not meant. A node
+// checks its configuration itself.
+func Check(c *Config) (warnings []config.Problem, err error) {
+	problems, warnings := card.Check(c)
+	for _, id := range c.AgentIDs() {
+		if len(c.Agents[id].Run.Backends()) == 0 {
+			continue // written in Go; the configuration refuses one without a backend itself
+		}
+		for _, p := range backend.Check(c.Agents[id].Run) {
+			problems = append(problems, c.Problem("agents."+id+"."+p.Path, "%v", p.Err))
+		}
+	}
+	return append(c.Warnings(), warnings...), c.Refuse(problems...)
 }
 
 // runnerOf returns what runs an agent.

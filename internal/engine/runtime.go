@@ -92,6 +92,9 @@ func (r *run) Flush(ctx context.Context) error {
 
 // Pending returns the messages that no turn has been given yet.
 func (r *run) Pending(ctx context.Context) ([]a2a.Message, error) {
+	if r.key() == 0 {
+		return nil, nil
+	}
 	row, err := r.e.store.Task(ctx, nodeScope, r.id)
 	if err != nil {
 		return nil, fmt.Errorf("read task: %w", err)
@@ -105,6 +108,9 @@ func (r *run) Pending(ctx context.Context) ([]a2a.Message, error) {
 // History returns the committed history.
 func (r *run) History(ctx context.Context) ([]a2a.Message, error) {
 	const newest = 1000
+	if r.key() == 0 {
+		return nil, nil // nothing is committed yet
+	}
 	item, err := r.e.store.Read(ctx, nodeScope, r.id, store.Want{Messages: newest})
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
@@ -118,6 +124,9 @@ func (r *run) History(ctx context.Context) ([]a2a.Message, error) {
 
 // Artifacts returns the committed artifacts.
 func (r *run) Artifacts(ctx context.Context) ([]a2a.Artifact, error) {
+	if r.key() == 0 {
+		return nil, nil
+	}
 	item, err := r.e.store.Read(ctx, nodeScope, r.id, store.Want{Artifacts: true})
 	if err != nil {
 		return nil, fmt.Errorf("read artifacts: %w", err)
