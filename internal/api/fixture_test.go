@@ -1,0 +1,250 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.uber.org/goleak"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/api"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const configuration = `
+public_url: https://agents.example.com
+secret_key: ${KEY_OF_THE_TEST:-0123456789abcdef0123456789abcdef}
+agents:
+  desk: {name: Desk, description: Answers., version: 1.0.0, skills: [{id: a, name: A, description: Does a., tags: [x]}], run: {script: [{do: [{complete: done}]}]}}
+  dock: {name: Dock, description: Answers., version: 1.0.0, tenants: [acme], skills: [{id: a, name: A, description: Does a., tags: [x]}], run: {script: [{do: [{complete: done}]}]}}
+`
+
+// node is an API on a real engine and store. Its callers say in a header who
+// they are: role, tenant and subject with slashes between.
+type node struct {
+	t      *testing.T
+	store  *sqlite.Store
+	engine *engine.Engine
+	server *httptest.Server
+	config *config.Config
+	specs  map[string]*engine.Spec
+
+	reload func() ([]config.Change, error)
+}
+
+type sealer struct{}
+
+func (sealer) Seal(b []byte) ([]byte, error) { return append([]byte("sealed:"), b...), nil }
+func (sealer) Open(b []byte) ([]byte, error) { return bytes.TrimPrefix(b, []byte("sealed:")), nil }
+
+// run is the agent of the tests: it does what the first word of the message
+// says.
+func run(ctx context.Context, t *agent.Turn) error {
+	switch word, _, _ := strings.Cut(t.Text(), " "); {
+	case t.Grant != nil && t.Grant.Approved:
+		return t.Artifact(a2a.Text("granted: " + t.Grant.Note + string(t.Grant.Data)))
+	case t.Grant != nil:
+		return t.Reject("denied")
+	case word == "ask":
+		return t.Ask("What?", nil)
+	case word == "pay":
+		return t.Authorize("Pay 5 EUR?", "pay")
+	case word == "hold":
+		if err := t.Working("holding"); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return t.Artifact(a2a.Text("said " + t.Text()))
+}
+
+func callerOf(r *http.Request) (auth.Principal, error) {
+	role, rest, ok := strings.Cut(r.Header.Get("X-Caller"), "/")
+	tenant, subject, _ := strings.Cut(rest, "/")
+	p := auth.Principal{Tenant: tenant, Subject: subject, Issuer: "test"}
+	switch {
+	case !ok:
+		return p, &auth.Refusal{Err: a2a.Errorf(a2a.CodeUnauthenticated, "Authentication is required"), Challenges: []string{"Bearer"}}
+	case role == "viewer":
+		p.Role = auth.RoleViewer
+	case role == "caller":
+		p.Role = auth.RoleCaller
+	case role == "operator":
+		p.Role = auth.RoleOperator
+	case role == "admin":
+		p.Role = auth.RoleAdmin
+	}
+	return p, nil
+}
+
+type authenticator struct{}
+
+func (authenticator) Authenticate(r *http.Request) (auth.Principal, error) { return callerOf(r) }
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	cfg, err := config.Parse([]byte(configuration), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "tasks.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{t: t, store: st, config: cfg, specs: map[string]*engine.Spec{}}
+	for _, id := range []string{"desk", "dock", "gone"} {
+		n.specs[id] = &engine.Spec{ID: id, Run: agent.Func(run), FirstStepWait: time.Second, Claims: time.Hour, Retention: time.Hour}
+	}
+	log := slog.New(slog.DiscardHandler)
+	n.engine = engine.New(engine.Config{
+		Store: st, Node: "test", Logger: log, Sealer: sealer{},
+		Agents: func(id string) *engine.Spec { return n.specs[id] },
+	})
+	if err := n.engine.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.reload = func() ([]config.Change, error) { return nil, errors.New("listen can only be changed by a restart") }
+	n.server = httptest.NewServer(api.New(api.Options{
+		Engine: n.engine, Auth: authenticator{}, Logger: log, Version: "v1.2.3",
+		Config: func() *config.Config { return n.config }, Reload: func() ([]config.Change, error) { return n.reload() },
+		Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			_, _ = io.WriteString(w, "handoff_tasks 1\n")
+		}),
+	}))
+	t.Cleanup(func() {
+		n.server.Close()
+		n.server.Client().CloseIdleConnections()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // no grace
+		if err := errors.Join(n.engine.Stop(ctx), st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return n
+}
+
+// send sends a message to an agent as somebody.
+func (n *node) send(agentID, tenant, subject, text string) *a2a.Task {
+	n.t.Helper()
+	response, err := n.engine.Send(n.t.Context(), &engine.Request{
+		Spec: n.specs[agentID], Scope: store.ForOwner(tenant, subject), Authenticated: subject != "",
+		Caller:  agent.Caller{Tenant: tenant, Subject: subject},
+		Message: &a2a.Message{MessageID: subject + text, Role: a2a.RoleUser, Parts: []a2a.Part{a2a.Text(text)}},
+		Config:  a2a.SendMessageConfiguration{ReturnImmediately: strings.HasPrefix(text, "hold")},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return response.Task
+}
+
+type answer struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   []byte
+}
+
+// call sends a request as somebody. A body that is not empty is JSON.
+func (n *node) call(method, path, caller, body string, headers ...string) *answer {
+	n.t.Helper()
+	r, err := http.NewRequestWithContext(n.t.Context(), method, n.server.URL+api.Prefix+path, strings.NewReader(body))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	r.Header.Set("X-Caller", caller)
+	if method != http.MethodGet {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := n.server.Client().Do(r)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return &answer{n.t, response.StatusCode, response.Header, b}
+}
+
+// ok fails the test unless the answer has that status.
+func (a *answer) want(status int) *answer {
+	a.t.Helper()
+	if a.status != status {
+		a.t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	return a
+}
+
+func (a *answer) decode(v any) {
+	a.t.Helper()
+	if err := json.Unmarshal(a.body, v, json.MatchCaseInsensitiveNames(true)); err != nil {
+		a.t.Fatalf("%v: %s", err, a.body)
+	}
+}
+
+type taskBody struct {
+	Agent, Tenant, Owner string
+	Turn, Events         int
+	Running, Stale       bool
+	Task                 a2a.Task
+}
+
+func (a *answer) task() *taskBody {
+	a.t.Helper()
+	var body taskBody
+	a.want(http.StatusOK).decode(&body)
+	return &body
+}
+
+type listBody struct {
+	Tasks         []taskBody
+	NextPageToken string `json:"next_page_token"`
+	TotalSize     int    `json:"total_size"`
+}
+
+func (a *answer) list() *listBody {
+	a.t.Helper()
+	var body listBody
+	a.want(http.StatusOK).decode(&body)
+	return &body
+}
+
+type errorBody struct {
+	Error struct {
+		Code    int
+		Status  string
+		Message string
+		Details []struct{ Reason string }
+	}
+}
+
+func (a *answer) failure(status int) *errorBody {
+	a.t.Helper()
+	var body errorBody
+	a.want(status).decode(&body)
+	return &body
+}
