@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,7 +44,8 @@ type Node struct {
 	jobs      *job.Runner
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
-	handler   http.Handler
+	handler   atomic.Pointer[http.Handler]
+	address   atomic.Pointer[string] // of the public listener
 
 	current atomic.Pointer[agents]
 
@@ -109,7 +112,7 @@ func (n *Node) assemble(c *config.Config) error {
 		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
 	}, n.log)
 	n.metrics.WatchStock(n.stock)
-	n.handler = n.newHandler(c)
+	n.setHandler(c)
 	return nil
 }
 
@@ -226,7 +229,7 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	n.handler.ServeHTTP(w, r)
+	(*n.handler.Load()).ServeHTTP(w, r)
 }
 
 // Drain ends the streams, hands running turns over or waits for them until ctx
@@ -289,10 +292,43 @@ func (n *Node) Reload() ([]config.Change, error) {
 	}
 	n.base = c
 	n.current.Store(built)
+	n.setHandler(c)
 	for _, change := range changes {
 		n.log.Info("The configuration has changed", "change", change.String())
 	}
 	return changes, nil
+}
+
+// Config returns the configuration in force, with the Go agents among its
+// agents. It must not be changed.
+func (n *Node) Config() *Config { return n.current.Load().config }
+
+// URL returns where the node is reached, without a slash at its end: its public
+// URL, or else where it listens on this machine.
+func (n *Node) URL() string {
+	c := n.Config()
+	if c.PublicURL != "" {
+		return strings.TrimSuffix(c.PublicURL, "/")
+	}
+	address := c.Listen
+	if at := n.address.Load(); at != nil {
+		address = *at
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "http://" + address
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// setHandler puts what a configuration says about requests into effect.
+// Requests under way keep what they began with.
+func (n *Node) setHandler(c *config.Config) {
+	handler := n.newHandler(c)
+	n.handler.Store(&handler)
 }
 
 // newHandler puts together what the node serves.
@@ -326,7 +362,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
 		Engine: n.engine, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
-		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(),
+		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL,
 	})
 }
 

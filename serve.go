@@ -31,7 +31,8 @@ func (n *Node) ListenAndServe(ctx context.Context) error {
 
 // Serve is ListenAndServe on a listener of the caller's.
 func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
-	c := n.base
+	c, address := n.base, listener.Addr().String()
+	n.address.Store(&address)
 	if err := n.Start(ctx); err != nil {
 		return errors.Join(err, listener.Close(), n.Shutdown(ctx))
 	}
@@ -43,7 +44,7 @@ func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 	for _, s := range servers {
 		go func() { failed <- s.server.Serve(s.listener) }()
 	}
-	n.log.Info("The node is ready", "address", listener.Addr().String(), "agents", len(n.current.Load().specs))
+	n.log.Info("The node is ready", "address", address, "agents", len(n.current.Load().specs))
 	select {
 	case <-ctx.Done():
 		err = nil
