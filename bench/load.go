@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const connections = 32
+
+var ids atomic.Int64
+
+// body is a JSON-RPC call of a send.
+func body(method, text, more string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{"message":{"messageId":"m-` +
+		strconv.FormatInt(ids.Add(1), 10) + `","role":"ROLE_USER","parts":[{"text":"` + text + `"}]}` + more + `}}`
+}
+
+func newClient(n int) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, MaxConnsPerHost: n, DisableCompression: true}}
+}
+
+func post(ctx context.Context, client *http.Client, url, body string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("A2A-Version", "1.0")
+	return client.Do(req)
+}
+
+// call sends a request and returns its answer, which has to contain want.
+func call(ctx context.Context, client *http.Client, url, body, want string) ([]byte, error) {
+	res, err := post(ctx, client, url, body)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(answer, []byte(want)) {
+		return nil, fmt.Errorf("answered %.300s", answer)
+	}
+	return answer, nil
+}
+
+// rate sends n messages over the connections and returns how many a second were
+// answered.
+func rate(ctx context.Context, url, text, want string, n int) (float64, error) {
+	client := newClient(connections)
+	defer client.CloseIdleConnections()
+	var left atomic.Int64
+	left.Store(int64(n))
+	errs := make(chan error, connections)
+	var group sync.WaitGroup
+	began := time.Now()
+	for range connections {
+		group.Go(func() {
+			for left.Add(-1) >= 0 {
+				if _, err := call(ctx, client, url, body("SendMessage", text, ""), want); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	took := time.Since(began)
+	select {
+	case err := <-errs:
+		return 0, err
+	default:
+		return float64(n) / took.Seconds(), nil
+	}
+}
+
+// events reads the frames of a stream until it ends and returns how many there
+// were. Each frame is handed to see.
+func events(r io.Reader, see func(id, data string) error) (int, error) {
+	n, id := 0, ""
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(make([]byte, 0, 4096), 1<<20)
+	for scanner.Scan() {
+		line := scanner.Text()
+		if rest, ok := strings.CutPrefix(line, "id: "); ok {
+			id = rest
+		}
+		if rest, ok := strings.CutPrefix(line, "id:"); ok {
+			id = strings.TrimSpace(rest)
+		}
+		if data, ok := strings.CutPrefix(line, "data:"); ok {
+			n++
+			if see != nil {
+				if err := see(id, data); err != nil {
+					return n, err
+				}
+			}
+		}
+	}
+	return n, scanner.Err()
+}
+
+var errStream = errors.New("not a stream")
+
+func open(ctx context.Context, client *http.Client, url, body string) (io.ReadCloser, error) {
+	res, err := post(ctx, client, url, body)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+		res.Body.Close()
+		return nil, fmt.Errorf("%w: %s", errStream, text)
+	}
+	return res.Body, nil
+}
