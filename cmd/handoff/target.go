@@ -1,0 +1,180 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/card"
+)
+
+// configFile is the configuration of a node whose agents have names here.
+const configFile = "handoff.yaml"
+
+// target is the agent that a command speaks to.
+type target struct {
+	ref   string // what package client finds the card by
+	said  string // how a person names the agent: for the next command
+	token string // HANDOFF_TOKEN, when the agent is one of the node's
+}
+
+// agentID is what may be the id of a local agent.
+var agentID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// findTarget returns the agent that is named: as an argument, or by
+// --agent-card and what stands for it. An empty name is the default agent of
+// the node.
+func (a *app) findTarget(f *clientFlags, named string) (target, error) {
+	if named == "" {
+		named = f.agentCard
+	}
+	node := f.node
+	if node == "" {
+		node, _ = a.lookupEnv("HANDOFF_NODE")
+	}
+	if node != "" {
+		if !strings.Contains(node, "://") {
+			return target{}, usagef("the node %q is not a URL such as http://127.0.0.1:8080", node)
+		}
+		if named == "" || agentID.MatchString(named) && named != "localhost" {
+			return a.nodeTarget(node, named), nil
+		}
+	}
+	if named != "" && !agentID.MatchString(named) {
+		return target{ref: named, said: named}, nil
+	}
+	local, err := loadLocal()
+	switch {
+	case err != nil && (named == "" || !hasCardFile(named)):
+		return target{}, failf(codeCardNotFound, "find agent %q: %w", named, err).hint("Run: handoff check, or name the agent by its URL")
+	case local == nil && named == "":
+		return target{}, usagef("no agent is named").hint("Name one as an argument or with -a: a URL, a card file, or an agent of ./%s", configFile)
+	case local == nil:
+		return target{ref: named, said: named}, nil
+	case named == "":
+		if named = local.DefaultAgentID(); named == "" {
+			return target{}, usagef("no agent is named, and %s has several: %s", configFile, strings.Join(local.AgentIDs(), ", ")).
+				hint("Name one as an argument or with -a")
+		}
+	}
+	agent, ok := local.Agents[named]
+	if !ok {
+		return target{ref: named, said: named}, nil
+	}
+	return target{ref: card.URL(localBase(local), agent, named, ""), said: named}, nil
+}
+
+// nodeTarget returns an agent of a node; without an id its default one.
+func (a *app) nodeTarget(node, id string) target {
+	t := target{ref: strings.TrimSuffix(node, "/") + "/", said: id}
+	if id != "" {
+		t.ref = card.Address(node, id, "")
+	}
+	t.token, _ = a.lookupEnv("HANDOFF_TOKEN")
+	return t
+}
+
+// loadLocal returns the configuration of the working directory, or nil when
+// there is none.
+func loadLocal() (*config.Config, error) {
+	if _, err := os.Stat(configFile); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return config.Load(configFile)
+}
+
+func hasCardFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// localBase returns the URL at which the node of a configuration is reached
+// from here.
+func localBase(c *config.Config) string {
+	if c.PublicURL != "" {
+		return strings.TrimSuffix(c.PublicURL, "/")
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return "http://" + c.Listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// completeAgents completes the ids of the agents of the working directory.
+func (a *app) completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	local, err := loadLocal()
+	if err != nil || local == nil {
+		return nil, cobra.ShellCompDirectiveDefault // a card file
+	}
+	ids := local.AgentIDs()
+	for i, id := range ids {
+		ids[i] = cobra.CompletionWithDesc(id, oneLine(local.Agents[id].Name))
+	}
+	return ids, cobra.ShellCompDirectiveDefault
+}
+
+// completeFirstAgent completes AGENT where it is the first argument.
+func (a *app) completeFirstAgent(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeAgents(cmd, args, prefix)
+}
+
+// nextCommand returns the command line that goes on: the words, and the options
+// that lead to the same agent. It holds no credentials.
+func (t target) nextCommand(f *clientFlags, words ...string) string {
+	line := append([]string{"handoff"}, words...)
+	if t.said != "" && !fromEnvironment(f) {
+		line = append(line, "-a", quoteShell(t.said))
+	}
+	for _, name := range []string{"node", "config", "a2a-version", "insecure"} {
+		flag := f.set.Lookup(name)
+		switch {
+		case !byFlag(flag):
+		case flag.Value.Type() == "bool":
+			line = append(line, "--"+name)
+		default:
+			line = append(line, "--"+name, quoteShell(flag.Value.String()))
+		}
+	}
+	for _, transport := range f.transports {
+		if byFlag(f.set.Lookup("transport")) {
+			line = append(line, "--transport", quoteShell(transport))
+		}
+	}
+	for _, name := range []string{"bearer", "api-key"} {
+		if byFlag(f.set.Lookup(name)) {
+			line = append(line, "--"+name, `"$`+envName(name)+`"`)
+		}
+	}
+	return strings.Join(line, " ")
+}
+
+// fromEnvironment reports whether the agent is named by a setting that the next
+// command reads as well.
+func fromEnvironment(f *clientFlags) bool {
+	flag := f.set.Lookup("agent-card")
+	return flag.Changed && !byFlag(flag)
+}
+
+// plainShell are words that no shell changes.
+var plainShell = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]+$`)
+
+// quoteShell quotes a word for a POSIX shell.
+func quoteShell(word string) string {
+	if plainShell.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
