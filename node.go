@@ -223,7 +223,7 @@ func (n *Node) Start(ctx context.Context) error {
 // ServeHTTP serves a request.
 func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !n.started.Load() {
-		if err := n.Start(r.Context()); err != nil {
+		if err := n.Start(context.WithoutCancel(r.Context())); err != nil {
 			n.log.Error("The node could not be started", "error", err)
 			http.Error(w, "The node could not be started", http.StatusServiceUnavailable)
 			return

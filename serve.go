@@ -33,7 +33,7 @@ func (n *Node) ListenAndServe(ctx context.Context) error {
 func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 	c, address := n.base, listener.Addr().String()
 	n.address.Store(&address)
-	if err := n.Start(ctx); err != nil {
+	if err := n.Start(context.WithoutCancel(ctx)); err != nil {
 		return errors.Join(err, listener.Close(), n.Shutdown(ctx))
 	}
 	servers, err := n.servers(c, listener)
