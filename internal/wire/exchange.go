@@ -55,13 +55,15 @@ type result interface {
 // exchange is one HTTP request and its answer.
 type exchange struct {
 	call
-	h     *Handler
-	w     http.ResponseWriter
-	r     *http.Request
-	began time.Time
-	id    string // of the request
-	form  form
-	span  trace.Span // nil: none
+	h      *Handler
+	w      http.ResponseWriter
+	r      *http.Request
+	ctx    context.Context // of the request
+	method string          // of HTTP
+	began  time.Time
+	id     string // of the request
+	form   form
+	span   trace.Span // nil: none
 
 	mediaType []string // of the answer
 	rpcID     []byte   // of a JSON-RPC request, as it came; nil: unknown
@@ -69,6 +71,7 @@ type exchange struct {
 
 	status int    // that was sent; 0: nothing yet
 	code   string // for the log
+	parked bool   // another exchange has taken over
 }
 
 // Header names as they stand in http.Header, and as the protocol writes them.
@@ -90,7 +93,7 @@ var (
 )
 
 func newExchange(h *Handler, w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{h: h, w: w, r: r, began: time.Now(), form: restForm{}, mediaType: typeJSON}
+	x := &exchange{h: h, w: w, r: r, ctx: r.Context(), method: r.Method, began: time.Now(), form: restForm{}, mediaType: typeJSON}
 	x.id = requestID(r.Header[keyRequestID])
 	w.Header()[keyRequestID] = []string{x.id}
 	return x
@@ -144,7 +147,7 @@ func formatExtensions(uris []string) string { return a2a.FormatExtensions(uris) 
 // context returns the context of the call: it ends with the request, and is part
 // of the trace that the request names.
 func (x *exchange) traced(name string) context.Context {
-	ctx := x.r.Context()
+	ctx := x.ctx
 	if x.r.Header["Traceparent"] != nil {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(x.r.Header))
 	}
@@ -269,7 +272,7 @@ func (x *exchange) protocolError(err error) *a2a.Error {
 	}
 	x.code = e.Code.String()
 	if e.Code == a2a.CodeInternal || e.Code == a2a.CodeUnavailable {
-		x.h.log.LogAttrs(x.r.Context(), slog.LevelError, "A request failed",
+		x.h.log.LogAttrs(x.ctx, slog.LevelError, "A request failed",
 			slog.String("request", x.id), slog.String("operation", x.op.String()), slog.Any("error", cause(err)))
 	}
 	return e
@@ -291,7 +294,7 @@ func (x *exchange) end() {
 		if p == http.ErrAbortHandler { //nolint:errorlint // it is compared, as net/http does
 			panic(p)
 		}
-		x.h.log.LogAttrs(x.r.Context(), slog.LevelError, "A request panicked",
+		x.h.log.LogAttrs(x.ctx, slog.LevelError, "A request panicked",
 			slog.String("request", x.id), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 		if x.status != 0 {
 			x.code = a2a.CodeInternal.String()
@@ -305,7 +308,9 @@ func (x *exchange) end() {
 		x.send(status, *buf)
 		putBuffer(buf)
 	}
-	x.log()
+	if !x.parked {
+		x.log()
+	}
 }
 
 // log writes the one line that every request has, and ends its span.
@@ -324,7 +329,7 @@ func (x *exchange) log() {
 		}
 		x.span.End()
 	}
-	if !x.h.log.Enabled(x.r.Context(), slog.LevelInfo) {
+	if !x.h.log.Enabled(x.ctx, slog.LevelInfo) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 12)
@@ -334,7 +339,7 @@ func (x *exchange) log() {
 		}
 	}
 	add("request", x.id)
-	add("method", x.r.Method)
+	add("method", x.method)
 	if x.agent != nil {
 		add("agent", x.agent.Spec.ID)
 	} else {
@@ -348,5 +353,5 @@ func (x *exchange) log() {
 	add("remote", x.caller.Address)
 	add("code", x.code)
 	attrs = append(attrs, slog.Int("status", x.status), slog.Duration("took", took))
-	x.h.log.LogAttrs(x.r.Context(), slog.LevelInfo, "request", attrs...)
+	x.h.log.LogAttrs(x.ctx, slog.LevelInfo, "request", attrs...)
 }

@@ -298,7 +298,7 @@ func (n *node) start(address string) {
 	}
 	options := wire.Options{
 		Engine: n.engine, Agents: func() *wire.Set { return set }, Logger: config.Logger,
-		Auth: testCallers{&auth.Anonymous{Policy: auth.PolicyLoopback}},
+		Auth: testCallers{&auth.Anonymous{Policy: auth.PolicyLoopback}}, ParkAfter: 20 * time.Millisecond,
 	}
 	if n.setting.options != nil {
 		n.setting.options(&options)

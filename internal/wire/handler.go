@@ -37,6 +37,9 @@ type Options struct {
 	// KeepAlive is how long a stream may be silent before a comment is sent;
 	// 0: 15 s.
 	KeepAlive time.Duration
+	// ParkAfter is how long a subscription is silent before it is parked, that is,
+	// goes on without the buffers of the server; 0: 1 s.
+	ParkAfter time.Duration
 	// WriteTimeout is how long a client may take to read a piece of a stream of
 	// at most 64 KiB, before it counts as dead; 0: 30 s.
 	WriteTimeout time.Duration
@@ -72,6 +75,9 @@ func NewHandler(opts Options) *Handler {
 	}
 	if opts.KeepAlive == 0 {
 		opts.KeepAlive = 15 * time.Second
+	}
+	if opts.ParkAfter == 0 {
+		opts.ParkAfter = time.Second
 	}
 	if opts.WriteTimeout == 0 {
 		opts.WriteTimeout = 30 * time.Second

@@ -30,10 +30,10 @@ func (x *exchange) serveRPC() {
 		x.refuse(a2a.Errorf(a2a.CodeContentTypeNotSupported, "The Content-Type %q is not supported; send application/json", clip(contentType[0], 128)))
 		return
 	}
-	buf := getBuffer()
-	defer putBuffer(buf)
-	body, err := x.body(*buf)
-	*buf = body
+	p := &rpcParameters{buf: getBuffer()}
+	defer p.release()
+	body, err := x.body(*p.buf)
+	*p.buf = body
 	if err != nil {
 		x.refuse(err)
 		return
@@ -57,7 +57,7 @@ func (x *exchange) serveRPC() {
 		x.refuseUnknown(&e, body)
 		return
 	}
-	p := &rpcParameters{params: e.params, body: body, now: x.silent}
+	p.params, p.now = e.params, x.silent
 	if x.op.pushes() || x.op == opGetExtendedCard {
 		// These are refused whatever their parameters are, as long as they are
 		// JSON.
@@ -94,21 +94,31 @@ func (x *exchange) refuseUnknown(e *envelope, body []byte) {
 
 // rpcParameters are the params of a JSON-RPC request.
 type rpcParameters struct {
-	params []byte
-	body   []byte
+	params []byte  // a part of the body; nil: none
+	buf    *[]byte // holds the body; nil once the parameters have been read
 	// now makes a message be answered at once, since nobody waits for the
 	// answer.
 	now bool
 }
 
+// release lets go of the body, which a stream does not hold for as long as it
+// lasts.
+func (p *rpcParameters) release() {
+	if p.buf != nil {
+		putBuffer(p.buf)
+		p.buf, p.params = nil, nil
+	}
+}
+
 func (p *rpcParameters) read(v a2a.Decodable) error {
+	defer p.release()
 	params := p.params
 	if params == nil {
 		params = []byte("{}")
 	}
 	err := a2a.Unmarshal(params, v)
 	if err != nil && a2a.CodeOf(err) == a2a.CodeParse {
-		if _, whole := syntax(p.body); whole != nil {
+		if _, whole := syntax(*p.buf); whole != nil {
 			return whole // it counts bytes from the beginning of the body
 		}
 	}

@@ -37,7 +37,7 @@ func (a *Agent) checkModes(m *a2a.Message, skill *a2a.AgentSkill) error {
 		field := fmt.Sprintf("message.parts[%d].mediaType", i)
 		return &a2a.Error{
 			Code:       a2a.CodeContentTypeNotSupported,
-			Message:    fmt.Sprintf("The media type %q of %s is not supported; it takes %s", clip(mediaType, 128), field, strings.Join(a.modes(skill), ", ")),
+			Message:    fmt.Sprintf("The media type %q of part %d is not supported; the agent takes %s", clip(mediaType, 128), i, strings.Join(a.modes(skill), ", ")),
 			Violations: []a2a.Violation{{Field: field, Description: "is not supported"}},
 			Metadata:   map[string]string{"mediaType": clip(mediaType, 128)},
 		}

@@ -311,7 +311,7 @@ func appendHTTPStatus(dst []byte, status int, name, message string, details []by
 	dst = append(dst, name...)
 	dst = append(dst, `","message":`...)
 	dst, _ = jsontext.AppendQuote(dst, message) // invalid UTF-8 has been replaced
-	if len(details) > 0 {
+	if len(details) > len("[]") {
 		dst = append(dst, `,"details":`...)
 		dst = append(dst, details...)
 	}

@@ -25,6 +25,7 @@ var (
 	drainingHint     = []byte("retry: 1000\n: the node is stopping; reconnect\n\n")
 	streamCaching    = []string{"no-cache, no-transform"}
 	unbuffered       = []string{"no"}
+	closes           = []string{"close"}
 )
 
 // stream answers with a stream of events. Nothing goes out before the stream is
@@ -34,33 +35,83 @@ func (x *exchange) stream(ctx context.Context, open func() (*engine.Stream, erro
 		x.refuse(err)
 		return
 	}
-	defer x.h.streams.leave(x)
 	stream, err := open()
 	if err != nil {
+		x.h.streams.leave(x)
 		x.refuse(err)
 		return
 	}
-	defer stream.Close()
-	w := &eventWriter{x: x, control: http.NewResponseController(x.w)}
-	if stream.Ready() {
+	defer func() {
+		if !x.parked {
+			x.closeStream(stream)
+		}
+	}()
+	w := &eventWriter{x: x, out: newResponseOutlet(x)}
+	switch {
+	case stream.Ready():
 		if !w.first(ctx, stream) {
 			return
 		}
-	} else {
-		w.header() // a stream that goes on after an event may have nothing to say yet
+	default: // a stream that goes on after an event may have nothing to say yet
+		w.header()
 		if w.flush() != nil {
 			return
 		}
 	}
-	w.follow(ctx, stream)
+	if over := w.follow(ctx, stream, x.h.opts.ParkAfter); over || x.park(stream) {
+		return
+	}
+	for !w.follow(ctx, stream, x.h.opts.KeepAlive) {
+		if w.write(keepAliveComment) != nil {
+			return
+		}
+	}
+}
+
+func (x *exchange) closeStream(stream *engine.Stream) {
+	stream.Close()
+	x.h.streams.leave(x)
+}
+
+// outlet is where a stream goes.
+type outlet interface {
+	// write sends bytes at once. Whoever does not read them in time is given
+	// up, and the error says so.
+	write(b []byte) error
+}
+
+// responseOutlet is the answer of a request.
+type responseOutlet struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+}
+
+func newResponseOutlet(x *exchange) *responseOutlet {
+	return &responseOutlet{w: x.w, control: http.NewResponseController(x.w), timeout: x.h.opts.WriteTimeout}
+}
+
+// write sends bytes. The deadline is taken back, since on HTTP/2 it ends an idle
+// stream.
+func (o *responseOutlet) write(b []byte) error {
+	deadline := o.control.SetWriteDeadline(time.Now().Add(o.timeout)) == nil
+	if _, err := o.w.Write(b); err != nil {
+		return err
+	}
+	if err := o.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if deadline {
+		_ = o.control.SetWriteDeadline(time.Time{})
+	}
+	return nil
 }
 
 // eventWriter writes a stream.
 type eventWriter struct {
-	x       *exchange
-	control *http.ResponseController
-	buf     *[]byte // nil while nothing waits to be written
-	began   bool
+	x   *exchange
+	out outlet
+	buf *[]byte // nil while nothing waits to be written
 }
 
 // first sends the first frames, and reports false when the exchange is over.
@@ -101,37 +152,36 @@ func (w *eventWriter) header() {
 	header["Cache-Control"] = streamCaching
 	header["X-Accel-Buffering"] = unbuffered
 	header["X-Content-Type-Options"] = noSniff
+	if w.x.parks() {
+		header["Connection"] = closes
+	}
 	w.x.status = http.StatusOK
 	w.x.w.WriteHeader(http.StatusOK)
-	w.began = true
 }
 
-// follow sends frames as they come until the stream or the client ends. One
-// deadline serves all waits within its time: a stream that speaks has no other
-// cost than its frames.
-func (w *eventWriter) follow(ctx context.Context, stream *engine.Stream) {
+// follow sends frames as they come, and reports whether the stream is over. It
+// returns when nothing came for at least that long, and at most twice as long:
+// one deadline serves all waits within its time, so that a stream that speaks has
+// no other cost than its frames.
+func (w *eventWriter) follow(ctx context.Context, stream *engine.Stream, silence time.Duration) (over bool) {
 	for {
-		wait, cancel := context.WithTimeout(ctx, w.x.h.opts.KeepAlive)
+		wait, cancel := context.WithTimeout(ctx, silence)
 		spoke, err := w.until(wait, stream)
 		cancel()
 		switch {
-		case errors.Is(err, errSilent) && ctx.Err() != nil:
+		case err == nil && ctx.Err() != nil:
 			w.x.code = codeGone
-			return
-		case errors.Is(err, errSilent):
-			if !spoke && w.write(keepAliveComment) != nil {
-				return
-			}
+			return true
 		case err != nil:
-			return
+			return true
+		case !spoke:
+			return false
 		}
 	}
 }
 
-var (
-	errSilent = errors.New("nothing more for now")
-	errOver   = errors.New("the stream is over")
-)
+// errOver says that a stream is over.
+var errOver = errors.New("the stream is over")
 
 // until sends frames until ctx ends, and reports whether there were any.
 func (w *eventWriter) until(ctx context.Context, stream *engine.Stream) (spoke bool, err error) {
@@ -140,7 +190,7 @@ func (w *eventWriter) until(ctx context.Context, stream *engine.Stream) (spoke b
 		switch {
 		case err == nil:
 		case isWait(ctx, err):
-			return spoke, errSilent
+			return spoke, nil
 		default:
 			w.fail(err)
 			return spoke, errOver
@@ -288,25 +338,13 @@ func (w *eventWriter) flush() error {
 	return err
 }
 
-// write sends bytes. A client that does not read them in time is given up. The
-// deadline is taken back, since on HTTP/2 it ends an idle stream.
+// write sends bytes.
 func (w *eventWriter) write(b []byte) error {
-	deadline := w.control.SetWriteDeadline(time.Now().Add(w.x.h.opts.WriteTimeout)) == nil
-	_, err := w.x.w.Write(b)
-	if err == nil {
-		err = w.control.Flush()
-		if errors.Is(err, http.ErrNotSupported) {
-			err = nil // a server that does not buffer, or one for tests
-		}
-	}
+	err := w.out.write(b)
 	if err != nil {
 		w.x.code = codeGone
-		return err
 	}
-	if deadline {
-		_ = w.control.SetWriteDeadline(time.Time{})
-	}
-	return nil
+	return err
 }
 
 // streamCount counts the open streams of each caller.
