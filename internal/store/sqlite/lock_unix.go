@@ -17,3 +17,7 @@ func tryLock(f *os.File) error {
 		}
 	}
 }
+
+// unlock gives the lock back, also where a process that is just being started
+// still shares the file.
+func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

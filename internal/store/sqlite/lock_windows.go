@@ -12,7 +12,13 @@ import (
 // lock goes with the process, however it ends. It covers a byte far behind the
 // content, which others may read.
 func tryLock(f *os.File) error {
-	at := &windows.Overlapped{Offset: 1 << 30}
 	return windows.LockFileEx(windows.Handle(f.Fd()),
-		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
+		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, lockedByte())
 }
+
+// unlock gives the lock back.
+func unlock(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockedByte())
+}
+
+func lockedByte() *windows.Overlapped { return &windows.Overlapped{Offset: 1 << 30} }

@@ -143,7 +143,7 @@ func (s *Store) release() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.conn.close())
 	}
-	return errors.Join(append(errs, s.lock.Close())...)
+	return errors.Join(append(errs, unlock(s.lock), s.lock.Close())...)
 }
 
 // read calls do with a connection for reading.

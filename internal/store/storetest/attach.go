@@ -109,10 +109,20 @@ func testClaimTakeover(t *testing.T, s store.Store) {
 		t.Errorf("claim that was taken over: %+v, %v", got, err)
 	}
 
+	// A node whose lease has run out is as dead as one that has left.
+	late, err := s.Join(t.Context(), "late", -time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := claim("expired lease")
+	expired.Lease = late
+	commit(t, s, &store.Change{Claim: expired})
+	commit(t, s, &store.Change{Claim: claim("expired lease")})
+
 	// The node that was taken for dead cannot answer any more.
-	late := *first
-	late.Reply = []byte(`{}`)
-	wantError(t, "late answer", s.Commit(t.Context(), &store.Change{Settle: &late}), store.ErrConflict)
+	answer := *first
+	answer.Reply = []byte(`{}`)
+	wantError(t, "late answer", s.Commit(t.Context(), &store.Change{Settle: &answer}), store.ErrConflict)
 	if got, err := s.Claim(t.Context(), ann, echo, "k"); err != nil || got.Reply != nil {
 		t.Errorf("claim after a late answer: %+v, %v", got, err)
 	}

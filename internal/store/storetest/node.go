@@ -107,4 +107,16 @@ func testOrphans(t *testing.T, s store.Store) {
 	if got := orphans(10); len(got) != 1 {
 		t.Errorf("orphans after one was taken over: %v", got)
 	}
+
+	// A node whose lease has run out is as dead as one that has left.
+	late, err := s.Join(t.Context(), "late", -time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := task("late", a2a.StateWorking)
+	row.Lease = late
+	insert(t, s, row)
+	if got := orphans(10); got["late"].Lease != late {
+		t.Errorf("orphans with one whose lease has run out: %v", got)
+	}
 }

@@ -185,7 +185,7 @@ func testEvents(t *testing.T, s store.Store) {
 		var seen []int64
 		for after := int64(0); after < 6; {
 			got, err := s.Events(t.Context(), row.Key, after, limit)
-			if err != nil || len(got) == 0 {
+			if err != nil || len(got) == 0 || got[0].Seq != after+1 {
 				t.Fatalf("limit %d after %d: %v, %v", limit, after, got, err)
 			}
 			total := 0
