@@ -142,10 +142,11 @@ func (e *Engine) settled(ctx context.Context, a *accepted) error {
 	if row.State.Terminal() || row.State.Interrupted() && row.Read >= a.number {
 		return nil
 	}
+	a.watcher.cut = e.stopped
 	for {
 		event, err := a.watcher.next(ctx)
 		if errors.Is(err, ErrDraining) {
-			return errDraining
+			return errLeft(a.id)
 		}
 		if err != nil {
 			return err
@@ -636,7 +637,7 @@ func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store
 	e.cfg.Observer.Duplicate(q.Spec.ID)
 	for earlier.Task == "" && earlier.Reply == nil {
 		var err error
-		if earlier, err = e.awaitClaim(ctx, q, mine); err != nil {
+		if earlier, err = e.awaitClaim(ctx, q, earlier, mine); err != nil {
 			return nil, err
 		}
 	}
@@ -658,11 +659,18 @@ func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store
 }
 
 // awaitClaim waits until an unanswered claim is answered, and returns it.
-func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim) (*store.Claim, error) {
+func (e *Engine) awaitClaim(ctx context.Context, q *Request, earlier, claim *store.Claim) (*store.Claim, error) {
 	e.mu.Lock()
 	r := e.claims[keyOf(claim)]
 	e.mu.Unlock()
-	if r != nil {
+	switch {
+	case r == nil && earlier.Lease == e.epoch:
+		// Left over: the store failed when it was to be given up.
+		if err := e.store.Commit(ctx, &store.Change{Settle: earlier}); err != nil {
+			return nil, unavailable(err)
+		}
+		return nil, errRepeated
+	case r != nil:
 		select {
 		case <-r.known:
 		case <-ctx.Done():
@@ -671,7 +679,7 @@ func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim)
 		if r.err != nil {
 			return nil, r.err
 		}
-	} else {
+	default:
 		// Another node works on it, and this one hears nothing of claims.
 		select {
 		case <-time.After(50 * time.Millisecond):
@@ -679,12 +687,12 @@ func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim)
 			return nil, ctx.Err()
 		}
 	}
-	earlier, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
+	answered, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errRepeated // given up; the next attempt makes it anew
 	}
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	return earlier, nil
+	return answered, nil
 }

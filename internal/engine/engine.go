@@ -145,6 +145,7 @@ type Engine struct {
 	draining bool
 
 	drained  chan struct{} // closed when the engine takes nothing more
+	stopped  chan struct{} // closed when no turn runs any more
 	turns    sync.WaitGroup
 	services sync.WaitGroup
 	stop     context.CancelFunc
@@ -182,6 +183,7 @@ func New(cfg Config) *Engine {
 		claims:  map[claimKey]*run{},
 		quotas:  map[string]chan struct{}{},
 		drained: make(chan struct{}),
+		stopped: make(chan struct{}),
 	}
 }
 
@@ -250,14 +252,19 @@ func (e *Engine) Draining() bool {
 }
 
 // Drain stops taking messages, ends the streams, hands over the turns that can
-// be resumed, and waits for the others until ctx ends.
+// be resumed, and waits for the others until ctx ends. Blocking calls are
+// answered when their turn is over.
 func (e *Engine) Drain(ctx context.Context) {
 	e.mu.Lock()
-	if !e.draining {
-		e.draining = true
-		close(e.drained)
-	}
+	first := !e.draining
+	e.draining = true
 	e.mu.Unlock()
+	if !first {
+		<-e.stopped
+		return
+	}
+	defer close(e.stopped)
+	close(e.drained)
 	for _, r := range e.active() {
 		if r.spec.OnInterrupt == InterruptResume {
 			r.halt(errHandedOver)
@@ -369,6 +376,17 @@ var errDraining = &a2a.Error{
 	Message:    "This node is stopping; send the request again",
 	RetryAfter: time.Second,
 	Err:        ErrDraining,
+}
+
+// errLeft answers a blocking call whose task goes on after the node has stopped.
+func errLeft(task string) error {
+	return &a2a.Error{
+		Code:       a2a.CodeUnavailable,
+		Message:    "This node is stopping; the task goes on, get it or subscribe to it",
+		RetryAfter: time.Second,
+		Metadata:   map[string]string{"taskId": task},
+		Err:        ErrDraining,
+	}
 }
 
 // unavailable turns an error of the store into one of the protocol.

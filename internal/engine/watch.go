@@ -147,13 +147,16 @@ type watcher struct {
 	task  string
 	key   int64 // of the row; 0 while the task is not committed
 	topic *topic
-	seq   int64 // of the last event that was returned
+	seq   int64           // of the last event that was returned
+	cut   <-chan struct{} // ends the watching of a node that is stopping
 	ready []store.Event
 }
 
+// watch follows a task until the node begins to stop. A blocking call sets cut to
+// the end of the stopping: its task may well be done by then.
 func (e *Engine) watch(task string) *watcher {
 	e.cfg.Observer.Watchers(1)
-	return &watcher{e: e, task: task, topic: e.hub.join(task)}
+	return &watcher{e: e, task: task, topic: e.hub.join(task), cut: e.drained}
 }
 
 func (w *watcher) close() {
@@ -182,7 +185,7 @@ func (w *watcher) next(ctx context.Context) (*store.Event, error) {
 			case <-changed:
 			case <-ctx.Done():
 				return nil, ctx.Err()
-			case <-w.e.drained:
+			case <-w.cut:
 				return nil, ErrDraining
 			}
 		}
