@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/store"
+)
+
+// claimKey is a claim as this node knows it.
+type claimKey struct{ tenant, owner, agent, key string }
+
+func keyOf(c *store.Claim) claimKey { return claimKey{c.Tenant, c.Owner, c.Agent, c.Key} }
+
+// claimFor returns the claim that a message makes, nil when repetitions are not
+// recognized (A2A §3.3.1).
+func (e *Engine) claimFor(q *Request) *store.Claim {
+	tenant, owner, ok := q.Scope.Owner()
+	switch q.Spec.Idempotency {
+	case IdempotencyAuto:
+		ok = ok && q.Authenticated
+	case IdempotencyOff:
+		ok = false
+	}
+	if !ok {
+		return nil
+	}
+	message := *q.Message
+	key := "message:" + message.MessageID
+	if business := businessKey(&message); business != "" {
+		key = "key:" + business
+		message.MessageID = ""
+	}
+	hash := sha256.Sum256(message.AppendJSON(nil))
+	return &store.Claim{
+		Tenant: tenant, Owner: owner, Agent: q.Spec.ID, Key: key,
+		Hash: hash[:], Lease: e.epoch, Expires: time.Now().Add(q.Spec.Claims),
+	}
+}
+
+// businessKey returns metadata.idempotencyKey of a message, or "".
+func businessKey(m *a2a.Message) string {
+	var named struct {
+		Key string `json:"idempotencyKey"`
+	}
+	if m.Metadata == nil || json.Unmarshal(m.Metadata, &named) != nil {
+		return ""
+	}
+	return named.Key
+}
+
+// duplicate answers a message that was sent before.
+func (e *Engine) duplicate(ctx context.Context, q *Request, claim *store.Claim) (*accepted, error) {
+	earlier, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if earlier.Task == "" && earlier.Reply == nil {
+		// Being worked on here or elsewhere, or left by a dead node: making the
+		// claim tells which.
+		e.mu.Lock()
+		r := e.claims[keyOf(claim)]
+		e.mu.Unlock()
+		if r == nil {
+			return nil, nil
+		}
+	}
+	return e.joinClaim(ctx, q, earlier, claim)
+}
+
+// makeClaim claims a message before anything is done about it, so that it is
+// done once. It returns what an earlier message came to when there was one.
+func (e *Engine) makeClaim(ctx context.Context, q *Request, r *run, claim *store.Claim) (*accepted, error) {
+	e.mu.Lock()
+	if earlier := e.claims[keyOf(claim)]; earlier != nil {
+		e.mu.Unlock()
+		return e.joinClaim(ctx, q, earlier.claim, claim)
+	}
+	e.claims[keyOf(claim)] = r
+	e.mu.Unlock()
+	err := e.store.Commit(ctx, &store.Change{Claim: claim})
+	if err == nil {
+		return nil, nil
+	}
+	r.claim = nil
+	e.mu.Lock()
+	delete(e.claims, keyOf(claim))
+	e.mu.Unlock()
+	if duplicate, ok := errors.AsType[*store.DuplicateError](err); ok {
+		r.err = errRepeated
+		close(r.known)
+		return e.joinClaim(ctx, q, &duplicate.Claim, claim)
+	}
+	r.err = unavailable(err)
+	close(r.known)
+	return nil, r.err
+}
+
+var errRepeated = &a2a.Error{
+	Code: a2a.CodeUnavailable, Message: "The same message is being handled; send it again", RetryAfter: time.Second,
+}
+
+func (e *Engine) releaseClaim(r *run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.claims[keyOf(r.claim)] == r {
+		delete(e.claims, keyOf(r.claim))
+	}
+}
+
+// joinClaim lets a repeated message share what the first one came to.
+func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store.Claim) (*accepted, error) {
+	if string(earlier.Hash) != string(mine.Hash) {
+		if key := businessKey(q.Message); key != "" {
+			return nil, a2a.Invalid("message.metadata.idempotencyKey", "was used for another message")
+		}
+		return nil, a2a.Invalid("message.messageId", "was used for another message")
+	}
+	e.cfg.Observer.Duplicate(q.Spec.ID)
+	for earlier.Task == "" && earlier.Reply == nil {
+		var err error
+		if earlier, err = e.awaitClaim(ctx, q, mine); err != nil {
+			return nil, err
+		}
+	}
+	if earlier.Reply != nil {
+		reply := &a2a.Message{}
+		if err := a2a.Unmarshal(earlier.Reply, reply); err != nil {
+			return nil, err
+		}
+		return &accepted{reply: reply}, nil
+	}
+	watcher := e.watch(earlier.Task)
+	row, err := e.findTask(ctx, q.Scope, q.Spec, earlier.Task)
+	if err != nil {
+		watcher.close()
+		return nil, err
+	}
+	watcher.key, watcher.seq = row.Key, row.Seq
+	return &accepted{watcher: watcher, id: row.ID, number: min(row.Messages, 1), seq: row.Seq}, nil
+}
+
+// awaitClaim waits until an unanswered claim is answered, and returns it.
+func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim) (*store.Claim, error) {
+	e.mu.Lock()
+	r := e.claims[keyOf(claim)]
+	e.mu.Unlock()
+	if r != nil {
+		select {
+		case <-r.known:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+	}
+	answered, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, errRepeated // given up; the next attempt makes it anew
+	case err != nil:
+		return nil, unavailable(err)
+	case answered.Task != "" || answered.Reply != nil || r != nil:
+		return answered, nil
+	case answered.Lease == e.epoch:
+		// Left over: the store failed when it was to be given up.
+		if err := e.store.Commit(ctx, &store.Change{Settle: answered}); err != nil {
+			return nil, unavailable(err)
+		}
+		return nil, errRepeated
+	}
+	// Another node works on it, and this one hears nothing of claims.
+	select {
+	case <-time.After(50 * time.Millisecond):
+		return answered, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
