@@ -185,14 +185,14 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	big := store.Event{Kind: store.KindArtifact, Body: bytes.Repeat([]byte("x"), 1<<20)}
-	working2 := a2a.StateInputRequired
+	asking := a2a.StateInputRequired
 	for range 3 {
 		c := working("during")
 		c.Events = append(c.Events, big)
 		if err := s.Commit(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("commit to a full disk: %v", err)
 		}
-		update := &store.Change{Task: before.Insert.Key, Set: store.Set{State: &working2}, Events: []store.Event{statusBody(working2), big}}
+		update := &store.Change{Task: before.Insert.Key, Set: store.Set{State: &asking}, Events: []store.Event{statusBody(asking), big}}
 		if err := s.Commit(t.Context(), update); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("commit to a full disk: %v", err)
 		}
@@ -204,7 +204,7 @@ func TestFull(t *testing.T) {
 	if err := s.SetMaxPages(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	update := &store.Change{Task: before.Insert.Key, Set: store.Set{State: &working2}, Events: []store.Event{statusBody(working2), big}}
+	update := &store.Change{Task: before.Insert.Key, Set: store.Set{State: &asking}, Events: []store.Event{statusBody(asking), big}}
 	if err := s.Commit(t.Context(), update); err != nil || update.After.Seq != 3 {
 		t.Errorf("commit afterwards: %v, at %d", err, update.After.Seq)
 	}

@@ -68,7 +68,10 @@ func newWriter(c *conn, opts *Options) (*writer, error) {
 		stopped: make(chan struct{}),
 	}
 	w.forget()
-	return w, w.loadClock()
+	if err := w.loadClock(); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 func (w *writer) loadClock() error {

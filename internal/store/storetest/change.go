@@ -186,39 +186,46 @@ func testUnknownTask(t *testing.T, s store.Store) {
 // testIsolation commits changes at once of which some have to fail, and sees
 // that the others are not affected.
 func testIsolation(t *testing.T, s store.Store) {
-	const n = 96
-	row := insert(t, s, task("shared", a2a.StateCompleted))
-	errs := make([]error, n)
-	atOnce(n, func(i int) {
-		switch i % 3 {
-		case 0:
-			errs[i] = s.Commit(t.Context(), &store.Change{Insert: task(name("good", i), a2a.StateWorking), Events: []store.Event{status("s")}})
-		case 1:
-			errs[i] = s.Commit(t.Context(), &store.Change{Task: row.Key, Guard: store.Guard{States: store.Live}, Events: []store.Event{status("s")}})
-		case 2:
-			errs[i] = s.Commit(t.Context(), &store.Change{
-				Insert: task("shared", a2a.StateWorking), Events: []store.Event{status("s")},
-				Jobs: []store.Job{{Kind: "k", Task: name("bad", i), Due: time.UnixMilli(1)}},
-			})
-		}
-	})
-	for i, err := range errs {
-		if i%3 != 0 {
-			wantError(t, name("bad", i), err, store.ErrConflict)
-			continue
-		}
-		if err != nil {
-			t.Errorf("good change %d: %v", i, err)
-		} else if got := read(t, s, name("good", i), store.Want{}); got.Seq != 1 {
-			t.Errorf("good task %d is at %d", i, got.Seq)
+	const rounds, n = 5, 64
+	over := insert(t, s, task("over", a2a.StateCompleted))
+	live := insert(t, s, task("live", a2a.StateWorking))
+	insert(t, s, task("taken", a2a.StateCompleted))
+	id := func(round, i int) string { return name(name("t", round), i) }
+	for round := range rounds {
+		errs := make([]error, n)
+		atOnce(n, func(i int) {
+			c := &store.Change{Events: []store.Event{status("s")}}
+			switch (round + i) % 4 {
+			case 0:
+				c.Insert = task(id(round, i), a2a.StateWorking)
+			case 1:
+				c.Task = live.Key
+			case 2:
+				c.Task, c.Guard.States = over.Key, store.Live
+			case 3:
+				c.Insert = task("taken", a2a.StateWorking)
+				c.Jobs = []store.Job{{Kind: "k", Task: id(round, i), Due: time.UnixMilli(1)}}
+			}
+			errs[i] = s.Commit(t.Context(), c)
+		})
+		for i, err := range errs {
+			if (round+i)%4 > 1 {
+				wantError(t, id(round, i), err, store.ErrConflict)
+			} else if err != nil {
+				t.Errorf("good change %s: %v", id(round, i), err)
+			} else if (round+i)%4 == 0 && read(t, s, id(round, i), store.Want{}).Seq != 1 {
+				t.Errorf("good task %s is not as it was inserted", id(round, i))
+			}
 		}
 	}
-	page, err := s.List(t.Context(), ann, store.ListQuery{Agent: echo, PageSize: 100})
-	if err != nil {
-		t.Fatal(err)
+	if got := read(t, s, "live", store.Want{}); got.Seq != 1+rounds*n/4 {
+		t.Errorf("the live task is at %d", got.Seq)
 	}
-	if want := n/3 + 1; page.Total != want || len(page.Items) != want {
-		t.Errorf("total %d, %d items; want %d", page.Total, len(page.Items), want)
+	if got := read(t, s, "over", store.Want{}); got.Seq != 1 {
+		t.Errorf("the other task is at %d", got.Seq)
+	}
+	if got, want := list(t, s, ann, store.ListQuery{Agent: echo, PageSize: 100}), 3+rounds*n/4; len(got) != want {
+		t.Errorf("%d tasks, want %d", len(got), want)
 	}
 	if due, err := s.NextJob(t.Context()); !due.IsZero() || err != nil {
 		t.Errorf("the job of a failed change is due at %v, %v", due, err)
