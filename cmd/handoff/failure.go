@@ -167,7 +167,7 @@ func (a *app) printFailure(e *failure, f format) {
 		return
 	}
 	text := "Error: " + e.Message
-	if !strings.HasPrefix(e.Code, "A2ACLI_ERR_") && e.Code != codeInterrupted {
+	if !strings.HasPrefix(e.Code, "A2ACLI_ERR_") && !strings.HasPrefix(e.Code, "HANDOFF_ERR_") {
 		text = "Error: " + e.Code + ": " + e.Message
 	}
 	fmt.Fprintln(a.stderr, oneLine(text))

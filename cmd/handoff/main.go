@@ -104,6 +104,13 @@ func newRoot(a *app) *cobra.Command {
 		newTaskCommand,
 		newConfigCommand,
 		newCompletionCommand,
+		newInitCommand,
+		newCheckCommand,
+		newServeCommand,
+		newReloadCommand,
+		newBackupCommand,
+		newRestoreCommand,
+		newVersionCommand,
 	} {
 		root.AddCommand(construct(a))
 	}
@@ -190,6 +197,9 @@ func asFormat(text string) format {
 
 // versionText returns the version of the program, as the module was built.
 func versionText() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

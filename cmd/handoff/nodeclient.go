@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"handoff.example/handoff"
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/config"
+)
+
+// maxAnswer bounds an answer of the node's API, in bytes.
+const maxAnswer = 64 << 20
+
+// nodeAPI speaks to the API of a node.
+type nodeAPI struct {
+	name  string // of the node, for messages
+	base  string // URL without a slash at its end
+	token string
+	http  *http.Client
+	local bool // over the admin socket
+}
+
+// apiFlags say which node is meant.
+type apiFlags struct {
+	nodeFlags
+	node string
+}
+
+// register adds the options that name a node.
+func (f *apiFlags) register(cmd *cobra.Command) {
+	f.registerFile(cmd)
+	cmd.Flags().StringVar(&f.node, "node", "", "the URL of the node (also HANDOFF_NODE; with HANDOFF_TOKEN); by default the one of the configuration file, over its admin socket")
+}
+
+// openNode returns the node that is meant: by --node or HANDOFF_NODE, else the
+// one whose admin socket is beside the store of the configuration.
+func (a *app) openNode(f *apiFlags) (*nodeAPI, error) {
+	node := f.node
+	if node == "" && f.file == "" {
+		node, _ = a.lookupEnv("HANDOFF_NODE")
+	}
+	if node == "" {
+		c, err := f.load()
+		if err != nil {
+			if e, ok := errors.AsType[*failure](err); ok && e.Hint != "" {
+				e.Hint = "Name a node with --node URL, or a configuration with -c FILE"
+			}
+			return nil, err
+		}
+		return socketNode(c)
+	}
+	u, err := url.Parse(node)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, usagef("the node %q is not a URL such as http://127.0.0.1:8080", node)
+	}
+	token, _ := a.lookupEnv("HANDOFF_TOKEN")
+	base := strings.TrimSuffix(node, "/")
+	// A redirect would take the token elsewhere.
+	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &nodeAPI{name: base, base: base, token: token, http: &http.Client{CheckRedirect: refuse}}, nil
+}
+
+// socketNode returns the node of a configuration, over its admin socket.
+func socketNode(c *config.Config) (*nodeAPI, error) {
+	path := handoff.SocketPath(c)
+	if path == "" {
+		return nil, usagef("a node whose store is in memory has no admin socket").hint("Name the node with --node URL")
+	}
+	dialer := &net.Dialer{}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, "unix", path)
+	}}
+	return &nodeAPI{name: path, base: "http://node", http: &http.Client{Transport: transport}, local: true}, nil
+}
+
+// close frees the connections.
+func (n *nodeAPI) close() { n.http.CloseIdleConnections() }
+
+// request sends a request and returns the answer of a success; the caller closes its
+// body. A body that is not nil is sent as JSON.
+func (n *nodeAPI) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, fmt.Errorf("write request: %w", err)
+		}
+		content = bytes.NewReader(data)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, n.base+path, content)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	if method != http.MethodGet {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if n.token != "" {
+		r.Header.Set("Authorization", "Bearer "+n.token)
+	}
+	response, err := n.http.Do(r)
+	if err != nil {
+		return nil, n.unreachable(err)
+	}
+	if response.StatusCode < 300 {
+		return response, nil
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	return nil, n.refused(response.StatusCode, text)
+}
+
+// call sends a request to the API and returns the JSON of the answer, nil when
+// there is none.
+func (n *nodeAPI) call(ctx context.Context, method, path string, body any) (jsontext.Value, error) {
+	response, err := n.request(ctx, method, "/api/v1"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, failf(codeUnreachable, "the answer of the node broke off: %w", err)
+	case len(data) > maxAnswer:
+		return nil, failf(codeInternal, "the answer of the node is larger than %d bytes", maxAnswer)
+	case len(data) == 0:
+		return nil, nil
+	}
+	value := jsontext.Value(data)
+	if !value.IsValid() {
+		return nil, failf(codeInternal, "the answer of %s is not JSON; is it a node?", n.name)
+	}
+	return value, nil
+}
+
+// get is call for an answer that is decoded too.
+func (n *nodeAPI) get(ctx context.Context, method, path string, body, into any) (jsontext.Value, error) {
+	value, err := n.call(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(value, into, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return nil, failf(codeInternal, "the answer of %s is not understood: %w", n.name, err)
+	}
+	return value, nil
+}
+
+// refused makes a failure of an answer that is an error.
+func (n *nodeAPI) refused(status int, body []byte) error {
+	e := a2a.ParseStatusError(body, status)
+	f := protocolFailure(e)
+	f.Message = strings.TrimSpace(f.Message)
+	switch e.Code {
+	case a2a.CodeUnauthenticated:
+		f.Hint = "Set HANDOFF_TOKEN, or run the command on the node's machine, where the admin socket is"
+	case a2a.CodePermissionDenied:
+		f.Hint = "Use a token of that role, or run the command on the node's machine, where the admin socket is"
+	}
+	if strings.Contains(f.Message, "\n") {
+		return &problemsFailure{f}
+	}
+	return f
+}
+
+// unreachable tells why there was no answer.
+func (n *nodeAPI) unreachable(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
+	f := failf(codeUnreachable, "the node at %s does not answer: %w", n.name, err)
+	switch {
+	case !n.local:
+		f.Hint = "Is it running? Check the URL of --node or HANDOFF_NODE"
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		f = failf(codeUnreachable, "the node of %s is not running: nobody listens on %s", configFile, n.name)
+		f.Hint = "Start it with: handoff serve"
+	case errors.Is(err, os.ErrPermission):
+		f.Hint = "The admin socket belongs to the user who runs the node; run the command as that user"
+	}
+	return f
+}
+
+// ready reports whether the node answers and takes messages.
+func (n *nodeAPI) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	response, err := n.request(ctx, http.MethodGet, "/readyz", nil)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}

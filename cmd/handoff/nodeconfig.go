@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"handoff.example/handoff/config"
+)
+
+// codeConfig is the failure of a configuration that is wrong.
+const codeConfig = "HANDOFF_ERR_CONFIG"
+
+// nodeFlags are the options of commands that read the configuration of a node.
+type nodeFlags struct {
+	file string
+	set  []string // path=value
+	cmd  *cobra.Command
+}
+
+// overrides are the flags that set a value over the file's.
+var overrides = []struct{ flag, path, usage string }{
+	{"listen", "listen", "the address to listen on, host:port"},
+	{"store", "store", "where tasks are kept, such as sqlite:handoff.db or sqlite::memory:"},
+	{"public-url", "public_url", "the URL at which clients reach the node"},
+	{"secret-key", "secret_key", "the key that encrypts credentials: file: and a path"},
+	{"anonymous", "callers.anonymous", "callers without credentials: off, loopback or everywhere"},
+	{"default-agent", "default_agent", "the agent whose card is also at /.well-known/agent-card.json"},
+	{"log-level", "log.level", "debug, info, warn or error"},
+	{"log-format", "log.format", "text or json"},
+	{"shutdown-grace", "shutdown_grace", "how long a node that is told to stop lets turns finish"},
+	{"telemetry-listen", "telemetry.listen", "an address of its own for /metrics"},
+	{"otlp-endpoint", "telemetry.otlp.endpoint", "where traces go"},
+}
+
+// registerFile adds the option that names the file.
+func (f *nodeFlags) registerFile(cmd *cobra.Command) {
+	f.cmd = cmd
+	cmd.Flags().StringVarP(&f.file, "config", "c", "", "the configuration file (default ./"+configFile+")")
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml")
+}
+
+// registerOverrides adds the options that set values over the file's.
+func (f *nodeFlags) registerOverrides(cmd *cobra.Command) {
+	for _, o := range overrides {
+		cmd.Flags().String(o.flag, "", o.usage+" (instead of "+o.path+")")
+	}
+	cmd.Flags().StringArrayVar(&f.set, "set", nil, "any other value, as path=value; repeatable")
+}
+
+// overridden returns the values that are set on the command line.
+func (f *nodeFlags) overridden() ([]config.Override, error) {
+	var list []config.Override
+	for _, o := range overrides {
+		if flag := f.cmd.Flags().Lookup(o.flag); flag != nil && flag.Changed {
+			list = append(list, config.Override{Path: o.path, Value: flag.Value.String(), Flag: "--" + o.flag})
+		}
+	}
+	for _, text := range f.set {
+		path, value, ok := strings.Cut(text, "=")
+		if !ok || path == "" {
+			return nil, usagef("--set %s is not of the form path=value, such as limits.body=1MiB", text)
+		}
+		list = append(list, config.Override{Path: path, Value: value, Flag: "--set " + path})
+	}
+	return list, nil
+}
+
+// path returns the file that is meant.
+func (f *nodeFlags) path() string {
+	if f.file == "" {
+		return configFile
+	}
+	return f.file
+}
+
+// load reads the configuration.
+func (f *nodeFlags) load() (*config.Config, error) {
+	list, err := f.overridden()
+	if err != nil {
+		return nil, err
+	}
+	c, err := config.Load(f.path(), list...)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && f.file == "" && !fileExists(configFile):
+		return nil, failf(codeConfig, "there is no %s in this directory", configFile).
+			hint("Write one with: handoff init, or name one with -c FILE")
+	case err != nil:
+		return nil, configFailure(err)
+	}
+	return c, nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// configFailure makes a failure of an error of package config. It is told with
+// every problem on lines of its own.
+func configFailure(err error) error {
+	f := failf(codeConfig, "%w", err)
+	if is[*config.Error](err) {
+		return &problemsFailure{f}
+	}
+	return f
+}
+
+// problemsFailure is a failure whose message has lines.
+type problemsFailure struct{ *failure }
+
+// Unwrap makes it the failure that it is, in formats for programs.
+func (e *problemsFailure) Unwrap() error { return e.failure }
+
+// tellProblems prints the problems of a configuration for people, and returns
+// what ends the command; every other error it returns as it is.
+func (a *app) tellProblems(err error) error {
+	e, ok := errors.AsType[*problemsFailure](err)
+	if !ok || a.output != formatText {
+		return err
+	}
+	lines := strings.Split(e.Message, "\n")
+	for i, line := range lines {
+		lines[i] = visible(line)
+	}
+	fmt.Fprintln(a.stderr, strings.Join(lines, "\n"))
+	return exitStatus(exitFailure)
+}
+
+// warningsOf writes the warnings of a configuration like its problems.
+func warningsOf(c *config.Config, warnings []config.Problem) []string {
+	lines := make([]string, 0, len(warnings))
+	for _, w := range warnings {
+		text := c.File()
+		if text == "" {
+			text = "configuration"
+		}
+		if w.Line > 0 {
+			text += fmt.Sprintf(":%d:%d", w.Line, w.Column)
+		}
+		text += ": warning: "
+		if w.Path != "" {
+			text += w.Path + ": "
+		}
+		text += w.Message
+		if w.Hint != "" {
+			text += "; " + w.Hint
+		}
+		lines = append(lines, visible(text))
+	}
+	return slices.Clip(lines)
+}
+
+// absolute returns a path that means the same from elsewhere.
+func absolute(path string) (string, error) {
+	file, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", path, err)
+	}
+	return file, nil
+}
