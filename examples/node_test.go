@@ -221,3 +221,18 @@ func post(t *testing.T, url, body string) *http.Response {
 	t.Cleanup(func() { _ = response.Body.Close() })
 	return response
 }
+
+// edit replaces a text of a file.
+func edit(t *testing.T, file, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(content), from) {
+		t.Fatalf("%s has no %q", file, from)
+	}
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(content), from, to)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,82 @@
+package examples_test
+
+import (
+	"bufio"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/client"
+)
+
+var ready = regexp.MustCompile(`The node is ready.*address=(\S+)`)
+
+// run starts an example that is a program of its own, on a port that is free.
+func run(t *testing.T, name, dir string) (e *example, kill func()) {
+	t.Helper()
+	program, err := built("./" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "-c", filepath.Join(dir, "handoff.yaml"))
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killed := false
+	kill = func() {
+		if !killed {
+			killed = true
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(kill)
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if match := ready.FindStringSubmatch(lines.Text()); match != nil {
+			go func() { _, _ = io.Copy(io.Discard, stderr) }()
+			return &example{name: name, dir: dir, base: "http://" + match[1]}, kill
+		}
+	}
+	t.Fatalf("%s ended before it was ready", name)
+	return nil, nil
+}
+
+// moved is a copy of an example's folder whose node listens on any free port.
+func moved(t *testing.T, name string) string {
+	t.Helper()
+	dir := folder(t, name)
+	edit(t, filepath.Join(dir, "handoff.yaml"), "listen: 127.0.0.1:8080", "listen: 127.0.0.1:0")
+	return dir
+}
+
+// The question and its answer are different calls, with a crash between them.
+func TestGoAgent(t *testing.T) {
+	t.Parallel()
+	dir := moved(t, "go-agent")
+	e, kill := run(t, "go-agent", dir)
+	c := e.client(t, a2a.BindingJSONRPC)
+	refused := send(t, c, client.NewMessage(a2a.Text("Quote something")))
+	wantState(t, refused, a2a.StateRejected)
+	task := send(t, c, client.NewMessage(a2a.Text("Quote 400 units of BRG-0042, delivery Surabaya")))
+	wantState(t, task, a2a.StateInputRequired)
+	if !strings.HasPrefix(said(task), "Incoterm?") {
+		t.Errorf("question: %s", said(task))
+	}
+
+	kill()
+	e, _ = run(t, "go-agent", dir)
+	task = send(t, e.client(t, a2a.BindingREST), client.FollowUp(task, a2a.Text("Delivered")))
+	wantState(t, task, a2a.StateCompleted)
+	if got := texts(task.Artifacts[0])[0]; got != "400 units: 14200 EUR, lead time 3 weeks" {
+		t.Errorf("quote: %s", got)
+	}
+}
