@@ -249,7 +249,7 @@ func (e *Engine) opening(ctx context.Context, q *Request, a *accepted) (*a2a.Tas
 // submitted returns a new task as it was submitted.
 func (r *run) submitted(history int) *a2a.Task {
 	return &a2a.Task{
-		ID: r.id, ContextID: r.row.Context, Artifacts: []a2a.Artifact{},
+		ID: r.id, ContextID: r.message.ContextID, Artifacts: []a2a.Artifact{},
 		Status:  a2a.TaskStatus{State: a2a.StateSubmitted, Timestamp: r.born},
 		History: newest([]a2a.Message{r.message}, history),
 	}
