@@ -52,7 +52,7 @@ func newCardGetCommand(a *app) *cobra.Command {
 			if s.output != formatText {
 				return s.writeObject(s.card, stream)
 			}
-			v := s.newView(flags.verbose)
+			v := s.newView()
 			v.card(s.card, s.flags.transports)
 			return v.err
 		},

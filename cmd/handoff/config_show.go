@@ -92,7 +92,12 @@ func appendSettings(dst []byte, list []*pflag.Flag) []byte {
 			dst = append(dst, ',')
 		}
 		dst = append(append(dst, `{"name":`...), quoteJSON(f.Name)...)
-		dst = append(append(dst, `,"value":`...), quoteJSON(settingText(f))...)
+		dst = append(dst, `,"value":`...)
+		if text := settingText(f); text == "" {
+			dst = append(dst, "null"...)
+		} else {
+			dst = append(dst, quoteJSON(text)...)
+		}
 		dst = append(append(dst, `,"source":`...), quoteJSON(sourceOf(f))...)
 		dst = append(dst, '}')
 	}

@@ -160,10 +160,11 @@ func interfaceFailure(err error) *failure {
 }
 
 // printFailure tells the failure: to people on standard error, to programs as
-// the envelope on standard output (a2a-cli Appendix B).
-func (a *app) printFailure(e *failure, f format) {
+// the envelope on standard output, a line of its own where results are lines
+// (a2a-cli Appendix B).
+func (a *app) printFailure(e *failure, f format, streamed bool) {
 	if f != formatText {
-		_ = a.writeDocument(f, e.appendEnvelope(nil), false)
+		_ = a.writeDocument(f, e.appendEnvelope(nil), streamed)
 		return
 	}
 	text := "Error: " + e.Message

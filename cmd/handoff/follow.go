@@ -25,7 +25,7 @@ func (s *session) newSink() sink {
 	case s.isTerminal && !s.flags.verbose:
 		return newLiveSink(s.app)
 	}
-	return &textSink{view: s.newView(s.flags.verbose)}
+	return &textSink{view: s.newView()}
 }
 
 // objectSink writes every event as an object of the protocol.
@@ -103,7 +103,7 @@ func (s *session) pollOn(taskID string, seen *client.Accumulator, out sink) erro
 	_, err := s.client.Wait(s.ctx, taskID, client.WaitOptions{
 		Poll: true, Interval: s.flags.interval,
 		OnEvent: func(e *a2a.StreamResponse) {
-			if changed(seen.Task, e.Task) && failed == nil {
+			if somethingNew(seen.Task, e.Task) && failed == nil {
 				failed = out.event(e)
 			}
 			seen.Add(e)
@@ -115,8 +115,8 @@ func (s *session) pollOn(taskID string, seen *client.Accumulator, out sink) erro
 	return out.end(seen)
 }
 
-// changed reports whether a poll found something new to show.
-func changed(before, now *a2a.Task) bool {
+// somethingNew reports whether a poll found something new to show.
+func somethingNew(before, now *a2a.Task) bool {
 	if before == nil || now == nil || before.Status.State != now.Status.State || len(before.Artifacts) != len(now.Artifacts) {
 		return true
 	}
@@ -178,7 +178,7 @@ func (s *session) showTask(t *a2a.Task, object appender, streamed bool) error {
 	if s.output != formatText {
 		return s.writeObject(object, streamed)
 	}
-	v := s.newView(s.flags.verbose)
+	v := s.newView()
 	v.task(t)
 	return v.err
 }

@@ -74,7 +74,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return int(status)
 	}
 	e := failureOf(ctx, err)
-	a.printFailure(e, a.failureFormat(args))
+	streamed := slices.ContainsFunc(args, func(arg string) bool { return arg == "--stream" || arg == "--stream=true" })
+	a.printFailure(e, a.failureFormat(args), streamed)
 	return e.Exit
 }
 
@@ -148,7 +149,8 @@ func (e *commandError) Unwrap() error { return e.err }
 func newGroup(use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short,
-		Args: cobra.ArbitraryArgs,
+		Args:                       cobra.ArbitraryArgs,
+		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cmd.Help()

@@ -178,7 +178,7 @@ func (c *sendCommand) show(s *session, answer *a2a.SendMessageResponse) error {
 	if c.output != formatText {
 		return s.writeObject(answer, false)
 	}
-	v := s.newView(s.flags.verbose)
+	v := s.newView()
 	v.reply(answer.Message)
 	return v.err
 }

@@ -278,7 +278,7 @@ func (c *downloadCommand) show(s *session, t *a2a.Task, files []*download) error
 	if s.output != formatText {
 		return s.writeDocument(s.output, appendDownloads(nil, t, files), false)
 	}
-	v := s.newView(false)
+	v := s.newView()
 	v.identity(t.ID, t.ContextID, t.Status.State)
 	for _, f := range files {
 		if f.path == "" {

@@ -110,6 +110,9 @@ func (c *taskListCommand) request(cmd *cobra.Command) (*a2a.ListTasksRequest, er
 	if req.HistoryLength, err = historyLength(cmd, c.history); err != nil {
 		return nil, err
 	}
+	if req.HistoryLength == nil && c.output == formatText && !c.flags.verbose {
+		req.HistoryLength = new(0) // it would not be shown
+	}
 	if c.since != "" {
 		if req.StatusTimestampAfter, err = c.sinceTime(); err != nil {
 			return nil, err
@@ -169,7 +172,7 @@ func (c *taskListCommand) show(s *session, page *a2a.ListTasksResponse) error {
 	case c.output != formatText:
 		return s.writeObject(page, false)
 	}
-	v := s.newView(s.flags.verbose)
+	v := s.newView()
 	for i := range page.Tasks {
 		v.task(&page.Tasks[i])
 		v.blank()

@@ -107,7 +107,7 @@ func newPushListCommand(a *app) *cobra.Command {
 			if s.output != formatText {
 				return s.writeObject(page, false)
 			}
-			v := s.newView(s.flags.verbose)
+			v := s.newView()
 			for i := range page.Configs {
 				v.pushConfig(&page.Configs[i])
 				v.blank()
@@ -141,7 +141,7 @@ func newPushDeleteCommand(a *app) *cobra.Command {
 			if s.output != formatText {
 				return s.writeDocument(s.output, []byte("{}"), false)
 			}
-			v := s.newView(false)
+			v := s.newView()
 			v.field("Task ID", taskID)
 			v.field("Deleted", id)
 			return v.err
@@ -174,7 +174,7 @@ func (s *session) showPushConfig(c *a2a.TaskPushNotificationConfig) error {
 	if s.output != formatText {
 		return s.writeObject(c, false)
 	}
-	v := s.newView(s.flags.verbose)
+	v := s.newView()
 	v.pushConfig(c)
 	return v.err
 }

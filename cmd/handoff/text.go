@@ -26,10 +26,20 @@ type view struct {
 	*printer
 	location *time.Location
 	verbose  bool // every part by itself, and all that is known of it
+	past     bool // the history too, which agents send unasked
 }
 
 func (a *app) newView(verbose bool) *view {
-	return &view{printer: &printer{w: a.stdout}, location: a.location, verbose: verbose}
+	return &view{printer: &printer{w: a.stdout}, location: a.location, verbose: verbose, past: verbose}
+}
+
+// newView returns a view with the detail that the options ask for.
+func (s *session) newView() *view {
+	v := s.app.newView(s.flags.verbose)
+	if history := s.flags.set.Lookup("history"); history != nil && history.Changed {
+		v.past = true
+	}
+	return v
 }
 
 // time returns a time in the reader's zone, or "" for none.
@@ -60,7 +70,9 @@ func (v *view) task(t *a2a.Task) {
 	for i := range t.Artifacts {
 		v.artifact(&t.Artifacts[i])
 	}
-	v.history(t.History)
+	if v.past {
+		v.history(t.History)
+	}
 }
 
 // history writes the messages of a task.
