@@ -27,7 +27,6 @@ import (
 	"strings"
 
 	"handoff.example/handoff/internal/netguard"
-
 )
 
 // Config is the whole file.
@@ -262,4 +261,3 @@ func (c *Config) TrustedPrefixes() []netip.Prefix {
 	}
 	return prefixes
 }
-

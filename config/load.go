@@ -20,8 +20,19 @@ import (
 // MaxFile bounds a configuration file, in bytes.
 const MaxFile = 4 << 20
 
-// maxNesting bounds how deep values nest in each other.
-const maxNesting = 64
+// Bounds of what the parser gets.
+const (
+	maxNesting  = 64        // values in each other
+	maxSiblings = 10_000    // keys of a mapping, elements of a list
+	maxTokens   = 300_000   // words and signs
+	maxLine     = 128 << 10 // bytes of a line
+	maxEmpty    = 1_000     // empty lines in a row
+)
+
+var (
+	tooDeep = fmt.Sprintf("nests deeper than %d", maxNesting)
+	tooMany = fmt.Sprintf("has more than %d keys or elements in one place", maxSiblings)
+)
 
 // Override is a value that a flag sets over the file's.
 type Override struct {
@@ -126,6 +137,9 @@ func parseYAML(data []byte) (body ast.Node, problem *Problem) {
 		line, column := invalidUTF8(data)
 		return nil, &Problem{Line: line, Column: column, Message: "is not UTF-8"}
 	}
+	if line, message := unreadable(data); line > 0 {
+		return nil, &Problem{Line: line, Column: 1, Message: message}
+	}
 	// The parser is not ours; what it cannot stand is an error of the file.
 	defer func() {
 		if r := recover(); r != nil {
@@ -133,8 +147,8 @@ func parseYAML(data []byte) (body ast.Node, problem *Problem) {
 		}
 	}()
 	tokens := lexer.Tokenize(string(data))
-	if t := tooDeep(tokens); t != nil {
-		return nil, &Problem{Line: t.Position.Line, Column: t.Position.Column, Message: fmt.Sprintf("nests deeper than %d", maxNesting)}
+	if t, what := excessive(tokens); t != nil {
+		return nil, &Problem{Line: t.Position.Line, Column: t.Position.Column, Message: what}
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
@@ -167,40 +181,80 @@ func parseYAML(data []byte) (body ast.Node, problem *Problem) {
 	return body, nil
 }
 
-// tooDeep returns the token at which a file nests deeper than maxNesting, since
-// the parser takes time and stack that grow with the depth.
-func tooDeep(tokens token.Tokens) *token.Token {
-	var indents []int // the columns of the block mappings and sequences that are open
-	flow, run, line := 0, 0, 0
+// excessive returns the token at which a file has more than the parser takes in
+// good time, and what it has too much of: it takes stack with the depth, and
+// time with the square of the length of a list or mapping.
+func excessive(tokens token.Tokens) (*token.Token, string) {
+	if len(tokens) > maxTokens {
+		return tokens[maxTokens], fmt.Sprintf("has more than %d words and signs", maxTokens)
+	}
+	type block struct{ column, lines int }
+	var blocks []block // the block mappings and lists that are open
+	var flows []int    // the commas of the flow ones
+	run, line := 0, 0
 	for _, t := range tokens {
 		switch t.Type {
 		case token.MappingStartType, token.SequenceStartType:
-			flow++
+			flows = append(flows, 0)
 		case token.MappingEndType, token.SequenceEndType:
-			flow = max(0, flow-1)
+			flows = flows[:max(0, len(flows)-1)]
 		}
-		// Indicators in a row: - - - or ? ? ? or &a &b or !!x !!y.
+		switch t.Type {
+		case token.CollectEntryType, token.MappingKeyType, token.SequenceEntryType:
+			if len(flows) > 0 {
+				if flows[len(flows)-1]++; flows[len(flows)-1] > maxSiblings {
+					return t, tooMany
+				}
+			}
+		}
 		switch t.Type {
 		case token.SequenceEntryType, token.MappingKeyType, token.AnchorType, token.TagType:
+			// In a row they nest: - - - or ? ? ? or &a &b or !!x !!y.
 			if t.Position.Line != line {
 				run = 0
 			}
 			if run++; run > maxNesting {
-				return t
+				return t, tooDeep
 			}
 		}
-		if t.Position.Line != line {
+		if t.Position.Line != line && len(flows) == 0 && t.Type != token.CommentType {
 			line = t.Position.Line
-			for len(indents) > 0 && indents[len(indents)-1] >= t.Position.Column {
-				indents = indents[:len(indents)-1]
+			for len(blocks) > 0 && blocks[len(blocks)-1].column > t.Position.Column {
+				blocks = blocks[:len(blocks)-1]
 			}
-			indents = append(indents, t.Position.Column)
+			if len(blocks) == 0 || blocks[len(blocks)-1].column < t.Position.Column {
+				blocks = append(blocks, block{column: t.Position.Column})
+			}
+			last := &blocks[len(blocks)-1]
+			if last.lines++; last.lines > maxSiblings {
+				return t, tooMany
+			}
 		}
-		if flow+len(indents) > maxNesting {
-			return t
+		if len(flows)+len(blocks) > maxNesting {
+			return t, tooDeep
 		}
 	}
-	return nil
+	return nil, ""
+}
+
+// unreadable returns the number of the first line that the lexer would take too
+// long over, and why, or 0. Its time grows with the square of the length of a
+// line, and faster with that of a row of empty lines.
+func unreadable(data []byte) (line int, message string) {
+	empty := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if len(text) > maxLine {
+			return line, fmt.Sprintf("has more than %d bytes in a line", maxLine)
+		}
+		if empty++; len(bytes.TrimSpace(text)) > 0 {
+			empty = 0
+		}
+		if empty > maxEmpty {
+			return line, fmt.Sprintf("has more than %d empty lines in a row", maxEmpty)
+		}
+	}
+	return 0, ""
 }
 
 func invalidUTF8(data []byte) (line, column int) {

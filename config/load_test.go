@@ -53,7 +53,7 @@ func TestStructuralProblems(t *testing.T) {
 		{"two documents", minimal + "---\na: 1\n", "10:1: : has more than one document"},
 		{"not UTF-8", "a: b\nlisten: \"\xff\"\n", "2:10: : is not UTF-8"},
 		{"deep in brackets", "x-a: " + deep, "1:69: : nests deeper than 64"},
-		{"deep in dashes", "x-a:\n  " + strings.Repeat("- ", 100_000), "2:131: : nests deeper than 64"},
+		{"deep in dashes", "x-a:\n  " + strings.Repeat("- ", 50_000), "2:131: : nests deeper than 64"},
 		{"deep in lines", deepLines(80), "65:65: : nests deeper than 64"},
 		{"unknown alias", "listen: *x\n" + minimal, `1:9: listen: names an anchor, "x", that is not defined above it`},
 		{"alias in itself", strings.Replace(minimal, "tags: [logistics]", "tags: [x], input_schema: &a {not: *a}", 1), "agents.delivery.skills[0].input_schema.not.not: contains itself"},
@@ -119,6 +119,13 @@ func TestLargeInputsAreBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"too long":      strings.Repeat("# comment\n", config.MaxFile/10+1),
 		"aliases":       bomb.String(),
+		"siblings":      strings.Repeat("k: v\n", 800_000),
+		"elements":      "x-a: [" + strings.Repeat("a,\n", 800_000),
+		"keys in flow":  "x-a: {" + strings.Repeat("? a\n", 800_000),
+		"empty lines":   "x-a: |\n" + strings.Repeat("\n", 1_000_000),
+		"one line":      strings.Repeat("\"\\u0041\" ", 400_000),
+		"text":          "x-a: |\n" + strings.Repeat("  word\n", 500_000) + "listen: 1",
+		"words":         strings.Repeat("x: {a: 1, b: [1,2]}\n", 190_000),
 		"many problems": "cors: {" + strings.Repeat("k: 1, ", 5000) + "}",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,8 +209,13 @@ func TestOverridesAndOrigins(t *testing.T) {
 		t.Errorf("StorePath = %s", c.StorePath())
 	}
 	for _, o := range []config.Override{
-		{Path: "listn", Value: "x"}, {Path: "limits.body", Value: "x"}, {Path: "limits.streams", Value: "-1"}, {Path: "log.level", Value: "loud"},
-		{Path: "agents.x.name", Value: "y"}, {Path: "agents", Value: "y"}, {Path: "listen", Value: "0.0.0.0:1", Flag: "--listen"},
+		{Path: "listn", Value: "x"},
+		{Path: "limits.body", Value: "x"},
+		{Path: "limits.streams", Value: "-1"},
+		{Path: "log.level", Value: "loud"},
+		{Path: "agents.x.name", Value: "y"},
+		{Path: "agents", Value: "y"},
+		{Path: "listen", Value: "0.0.0.0:1", Flag: "--listen"},
 	} {
 		if _, err := config.Load(path, o); err == nil {
 			t.Errorf("%+v is taken", o)

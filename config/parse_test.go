@@ -66,7 +66,11 @@ func TestParseDefaults(t *testing.T) {
 	want := []any{
 		"127.0.0.1:8080", "sqlite:handoff.db", config.AnonymousLoopback, config.Size(16 << 20), 30 * 24 * time.Hour, 24 * time.Hour,
 		20 * time.Second, "delivery", true,
-		"1.10", []string{"text/plain", "application/json"}, true, []string{"1.0"}, config.AnswersEither, config.IdempotencyAuto, 200 * time.Millisecond,
+		"1.10",
+		[]string{"text/plain", "application/json"},
+		true,
+		[]string{"1.0"},
+		config.AnswersEither, config.IdempotencyAuto, 200 * time.Millisecond,
 		false, 100, true, time.Hour, 30 * 24 * time.Hour, "v1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -27,9 +27,6 @@ type mapping struct {
 
 func (l *lister) section(title, path string, t reflect.Type) {
 	fmt.Fprintf(&l.out, "### %s\n\n", title)
-	if text := l.comments[t.Name()]; text != "" && path != "" {
-		fmt.Fprintf(&l.out, "%s\n\n", text)
-	}
 	l.out.WriteString("| key | value | default | what it is |\n| --- | --- | --- | --- |\n")
 	for _, k := range l.comments.keys(t) {
 		tag := k.field.Tag

@@ -149,7 +149,6 @@ func (b *builder) definition(t reflect.Type) *jsonschema.Schema {
 	default:
 		*s = *nullable(b.object(t))
 	}
-	s.Description = b.comments[t.Name()]
 	return ref
 }
 
