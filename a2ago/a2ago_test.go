@@ -219,7 +219,9 @@ func TestErrors(t *testing.T) {
 		})
 	}
 	for name, f := range map[string]execute{
-		"other error": func(_ context.Context, _ *a2asrv.ExecutorContext, yield yield) { yield(nil, errors.New("database is away")) },
+		"other error": func(_ context.Context, _ *a2asrv.ExecutorContext, yield yield) {
+			yield(nil, errors.New("database is away"))
+		},
 		"late error": func(_ context.Context, exec *a2asrv.ExecutorContext, yield yield) {
 			_ = yield(sdk.NewStatusUpdateEvent(exec, sdk.TaskStateWorking, nil), nil) && yield(nil, sdk.ErrInvalidParams)
 		},

@@ -80,3 +80,32 @@ func TestGoAgent(t *testing.T) {
 		t.Errorf("quote: %s", got)
 	}
 }
+
+// The executor streams, and asks in one call of it what the next one answers.
+func TestSDKExecutor(t *testing.T) {
+	t.Parallel()
+	e, _ := run(t, "a2a-go-executor", moved(t, "a2a-go-executor"))
+	e.bothBindings(t, func(t *testing.T, c *client.Client) {
+		task := send(t, c, client.NewMessage(a2a.Text("123")))
+		wantState(t, task, a2a.StateInputRequired)
+		stream, err := c.SendStreamingMessage(t.Context(), &a2a.SendMessageRequest{Message: client.FollowUp(task, a2a.Text("dock"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks := 0
+		var seen client.Accumulator
+		for event, err := range stream.All() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen.Add(event)
+			if event.ArtifactUpdate != nil {
+				chunks++
+			}
+		}
+		wantState(t, seen.Task, a2a.StateCompleted)
+		if got := strings.Join(texts(seen.Task.Artifacts[0]), ""); chunks != 4 || got != "Delta Oscar Charlie Kilo " {
+			t.Errorf("%d chunks: %s", chunks, got)
+		}
+	})
+}
