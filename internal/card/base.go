@@ -40,47 +40,12 @@ func BaseURL(r *http.Request, publicURL string, trusted []netip.Prefix) string {
 	return scheme + "://" + strings.ToLower(host) + prefix
 }
 
-// Client returns the address of the client of a request, and whether the
-// request came through a proxy. The addresses that proxies name in
-// X-Forwarded-For or Forwarded are followed from the nearest on, as far as
-// they are trusted. A request that says it was forwarded counts as such, though
-// its sender is not trusted: it is not from the machine that it comes from.
-func Client(r *http.Request, trusted []netip.Prefix) (client netip.Addr, proxied bool) {
-	client = remote(r)
-	var chain []string
-	for _, value := range r.Header.Values("X-Forwarded-For") {
-		chain = append(chain, strings.Split(value, ",")...)
-	}
-	proxied = len(chain) > 0 || r.Header.Get("Forwarded") != "" || r.Header.Get("X-Forwarded-Host") != "" || r.Header.Get("X-Real-Ip") != ""
-	if len(chain) == 0 {
-		for _, element := range forwardedElements(r.Header) {
-			chain = append(chain, element["for"])
-		}
-	}
-	for i := len(chain) - 1; i >= 0 && isTrusted(client, trusted); i-- {
-		addr, ok := nodeAddr(strings.TrimSpace(chain[i]))
-		if !ok {
-			break
-		}
-		client = addr
-	}
-	return client, proxied
-}
-
-// nodeAddr reads an address with a port or without (RFC 7239 §6).
-func nodeAddr(text string) (netip.Addr, bool) {
-	if addr, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
-		return addr.Unmap().WithZone(""), true
-	}
-	if pair, err := netip.ParseAddrPort(text); err == nil {
-		return pair.Addr().Unmap().WithZone(""), true
-	}
-	return netip.Addr{}, false
-}
-
 func remote(r *http.Request) netip.Addr {
-	addr, _ := nodeAddr(r.RemoteAddr)
-	return addr
+	pair, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return pair.Addr().Unmap().WithZone("")
 }
 
 func isTrusted(addr netip.Addr, trusted []netip.Prefix) bool {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -287,35 +288,20 @@ func TestBaseURL(t *testing.T) {
 	})
 }
 
-func TestClient(t *testing.T) {
-	t.Parallel()
-	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.1/32")}
-	for _, tt := range []struct {
-		name, remote string
-		header       http.Header
-		want         string
-		proxied      bool
-	}{
-		{"direct", "127.0.0.1:5", nil, "127.0.0.1", false},
-		{"proxy", "127.0.0.1:5", http.Header{"X-Forwarded-For": {"1.1.1.1, 203.0.113.9"}}, "203.0.113.9", true},
-		{"chain", "10.0.0.1:5", http.Header{"X-Forwarded-For": {"1.1.1.1", "203.0.113.9, 10.0.0.2"}}, "203.0.113.9", true},
-		{"stranger", "8.8.8.8:5", http.Header{"X-Forwarded-For": {"127.0.0.1"}}, "8.8.8.8", true},
-		{"forwarded", "10.0.0.1:5", http.Header{"Forwarded": {`for="[2001:db8::1]:47"`}}, "2001:db8::1", true},
-		{"obfuscated", "10.0.0.1:5", http.Header{"Forwarded": {`for=_hidden`}}, "10.0.0.1", true},
-		{"through an untrusted proxy on this machine", "[::1]:5", http.Header{"X-Forwarded-Host": {"x"}}, "::1", true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			r := httptest.NewRequest("GET", "/", nil)
-			r.RemoteAddr = tt.remote
-			for name, values := range tt.header {
-				r.Header[name] = values
-			}
-			if addr, proxied := card.Client(r, trusted); addr.String() != tt.want || proxied != tt.proxied {
-				t.Errorf("got %s %v, want %s %v", addr, proxied, tt.want, tt.proxied)
-			}
-		})
-	}
+// Whatever a request says, a base URL is a URL of a host and a plain path.
+func FuzzBaseURL(f *testing.F) {
+	f.Add("a.example:80", "https", "b.example", "/p", `for=x;host="c";proto=http, host=d`)
+	f.Add("[::1]:80", "", "", "", "")
+	f.Fuzz(func(t *testing.T, host, proto, forwardedHost, prefix, forwarded string) {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host, r.RemoteAddr = host, "10.0.0.1:1"
+		r.Header = http.Header{"X-Forwarded-Proto": {proto}, "X-Forwarded-Host": {forwardedHost}, "X-Forwarded-Prefix": {prefix}, "Forwarded": {forwarded}}
+		base := card.BaseURL(r, "", []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+		u, err := url.Parse(base)
+		if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.String() != base || strings.HasSuffix(base, "/") {
+			t.Fatalf("base URL %q: %v", base, err)
+		}
+	})
 }
 
 func TestPublisher(t *testing.T) {
