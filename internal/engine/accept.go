@@ -56,20 +56,17 @@ type accepted struct {
 	id      string
 	number  int64 // of the message within the task
 	seq     int64 // of the event after which everything is news to the sender
+	settled int64 // of the event with which the task settled; 0: not waited for
 	reply   *a2a.Message
 }
 
-func (a *accepted) close() {
-	if a.watcher != nil {
-		a.watcher.close()
-	}
-}
+func (a *accepted) close() { a.watcher.close() }
 
 // Send accepts a message and returns the task when it is terminal or
 // interrupted, or at once where that was asked for; or the message that the
 // agent answered (A2A §3.1.1). When ctx ends first, the task goes on.
 func (e *Engine) Send(ctx context.Context, q *Request) (*a2a.SendMessageResponse, error) {
-	a, err := e.accept(ctx, q)
+	a, err := e.accept(ctx, q, false)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +74,10 @@ func (e *Engine) Send(ctx context.Context, q *Request) (*a2a.SendMessageResponse
 	if a.reply != nil {
 		return &a2a.SendMessageResponse{Message: a.reply}, nil
 	}
-	if q.Config.ReturnImmediately {
-		if err := e.underWay(ctx, a); err != nil {
+	if !q.Config.ReturnImmediately {
+		if err := e.settled(ctx, a); err != nil {
 			return nil, err
 		}
-	} else if err := e.settled(ctx, a); err != nil {
-		return nil, err
 	}
 	t, err := e.answer(ctx, q, a)
 	if err != nil {
@@ -91,44 +86,21 @@ func (e *Engine) Send(ctx context.Context, q *Request) (*a2a.SendMessageResponse
 	return &a2a.SendMessageResponse{Task: t}, nil
 }
 
-// answer returns the task as a sender gets to see it.
+// answer returns the task as a sender gets to see it: as it was when it settled,
+// since other messages may have set it going again.
 func (e *Engine) answer(ctx context.Context, q *Request, a *accepted) (*a2a.Task, error) {
+	limit := historyLimit(q.Spec, q.Config.HistoryLength)
 	if a.run != nil {
-		if t := a.run.seen(a.watcher.seq); t != nil {
-			t.History = newest(t.History, historyLimit(q.Spec, q.Config.HistoryLength))
+		if t := a.run.seen(a.settled); t != nil {
+			t.History = newest(t.History, limit)
 			return t, nil
 		}
 	}
-	return e.Get(ctx, q.Scope, q.Spec, a.id, q.Config.HistoryLength)
-}
-
-// underWay waits until a new task is working, or known to wait for a worker.
-func (e *Engine) underWay(ctx context.Context, a *accepted) error {
-	if a.run == nil {
-		return nil
+	item, err := e.read(ctx, q.Scope, q.Spec, a.id, store.Want{Messages: limit, Artifacts: true, UpTo: a.settled})
+	if err != nil {
+		return nil, err
 	}
-	if a.run.state() != a2a.StateSubmitted {
-		return nil
-	}
-	wait, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	for {
-		event, err := a.watcher.next(wait)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return nil // no worker is free: SUBMITTED it is
-		case event.Kind == store.KindStatus && stateOf(event.Body) != a2a.StateSubmitted:
-			return nil
-		}
-	}
-}
-
-func (r *run) state() a2a.TaskState {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.row.State
+	return taskOf(item)
 }
 
 // settled waits until the task is terminal or interrupted, and in the latter
@@ -138,8 +110,18 @@ func (e *Engine) settled(ctx context.Context, a *accepted) error {
 	if err != nil {
 		return err
 	}
-	if row.State.Terminal() || row.State.Interrupted() && row.Read >= a.number {
+	if a.settled = row.Seq; isSettled(row, a) {
 		return nil
+	}
+	if a.watcher == nil {
+		a.watcher = e.watch(a.id)
+		if row, err = e.rowOf(ctx, a); err != nil {
+			return err
+		}
+		if a.settled = row.Seq; isSettled(row, a) {
+			return nil
+		}
+		a.watcher.from(row, row.Seq)
 	}
 	a.watcher.cut = e.stopped
 	for {
@@ -150,6 +132,7 @@ func (e *Engine) settled(ctx context.Context, a *accepted) error {
 		if err != nil {
 			return err
 		}
+		a.settled = event.Seq
 		if event.Kind != store.KindStatus {
 			continue
 		}
@@ -157,6 +140,10 @@ func (e *Engine) settled(ctx context.Context, a *accepted) error {
 			return err
 		}
 	}
+}
+
+func isSettled(row *store.Task, a *accepted) bool {
+	return row.State.Terminal() || row.State.Interrupted() && row.Read >= a.number
 }
 
 // rowOf returns the row of an accepted task without a read where that can be.
@@ -197,7 +184,7 @@ func (e *Engine) ends(ctx context.Context, a *accepted, state a2a.TaskState) (bo
 // terminal or asks for input; it stays open when it asks for authorization,
 // since a grant comes without a message (A2A §7.6.1).
 func (e *Engine) Stream(ctx context.Context, q *Request) (*Stream, error) {
-	a, err := e.accept(ctx, q)
+	a, err := e.accept(ctx, q, true)
 	if err != nil {
 		return nil, err
 	}
@@ -255,8 +242,9 @@ func (r *run) submitted(history int) *a2a.Task {
 	}
 }
 
-// accept finds what a message belongs to, and commits it there.
-func (e *Engine) accept(ctx context.Context, q *Request) (*accepted, error) {
+// accept finds what a message belongs to, and commits it there. With watched, a
+// new task is followed from its first event on; otherwise it need not be.
+func (e *Engine) accept(ctx context.Context, q *Request, watched bool) (*accepted, error) {
 	if e.Draining() {
 		return nil, errDraining
 	}
@@ -270,7 +258,7 @@ func (e *Engine) accept(ctx context.Context, q *Request) (*accepted, error) {
 		return nil, err
 	}
 	if q.Message.TaskID == "" {
-		return e.create(ctx, q, claim)
+		return e.create(ctx, q, claim, watched)
 	}
 	return e.follow(ctx, q, claim)
 }
@@ -290,7 +278,7 @@ func (e *Engine) checkReferences(ctx context.Context, q *Request) error {
 }
 
 // create starts a new task.
-func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim) (*accepted, error) {
+func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, watched bool) (*accepted, error) {
 	tenant, owner, ok := q.Scope.Owner()
 	if !ok {
 		return nil, a2a.Errorf(a2a.CodeInternal, "a message needs the scope of one caller")
@@ -306,22 +294,20 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim) (*a
 	row := store.Task{
 		ID: id, Tenant: tenant, Owner: owner, Agent: q.Spec.ID, Context: contextID,
 		State: a2a.StateWorking, Turn: 1, Attempt: 1, Messages: 1, Read: 1,
-		Created: time.Now(), Meta: m.encode(),
+		Created: time.Now(),
 	}
 	r := e.newRun(q.Spec, row, m)
 	r.cause, r.input, r.claim, r.message = agent.CauseMessage, []a2a.Message{message}, claim, message
-	r.fresh = []store.Event{messageEvent(&message), statusEvent(id, contextID, a2a.StateSubmitted, nil, nil)}
-	r.view = &a2a.Task{
-		ID: id, ContextID: contextID, Status: a2a.TaskStatus{State: a2a.StateSubmitted},
-		Artifacts: []a2a.Artifact{}, History: []a2a.Message{message},
-	}
 	if claim != nil {
 		a, err := e.makeClaim(ctx, q, r, claim)
 		if a != nil || err != nil {
 			return a, err
 		}
 	}
-	watcher := e.watch(id)
+	var watcher *watcher
+	if watched {
+		watcher = e.watch(id)
+	}
 	if err := e.enter(r); err != nil {
 		watcher.close()
 		if claim != nil {
@@ -333,9 +319,12 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim) (*a
 	return e.await(ctx, r, watcher)
 }
 
+// newEvents is how many events a new task has before its turn begins: the
+// message and SUBMITTED.
+const newEvents = 2
+
 // await waits until it is known what a new message came to.
 func (e *Engine) await(ctx context.Context, r *run, watcher *watcher) (*accepted, error) {
-	a := &accepted{run: r, watcher: watcher, id: r.id, number: 1, seq: int64(len(r.fresh))}
 	select {
 	case <-r.known:
 	case <-ctx.Done():
@@ -348,11 +337,12 @@ func (e *Engine) await(ctx context.Context, r *run, watcher *watcher) (*accepted
 		return nil, r.err
 	case r.reply != nil:
 		watcher.close()
-		a.watcher, a.reply = nil, r.reply
-	default:
-		watcher.key, watcher.seq = r.key(), a.seq
+		return &accepted{run: r, id: r.id, reply: r.reply}, nil
 	}
-	return a, nil
+	if watcher != nil {
+		watcher.key, watcher.seq = r.key(), newEvents
+	}
+	return &accepted{run: r, watcher: watcher, id: r.id, number: 1, seq: newEvents}, nil
 }
 
 // follow gives a message to an existing task: to its next turn, which begins at

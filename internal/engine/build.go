@@ -89,9 +89,6 @@ func (b *builder) step(o *outcome, s *agent.Step) {
 	case s.Reject != nil:
 		b.status(o, a2a.StateRejected, s.Reject)
 		o.parked = true
-	case s.Message != nil:
-		b.status(o, a2a.StateFailed, agent.Say("The agent answered with a message after it had begun a task."))
-		o.parked = true
 	}
 }
 

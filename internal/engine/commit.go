@@ -48,8 +48,10 @@ func (r *run) fill(c *store.Change, o outcome) {
 // begun, and what the steps made.
 func (r *run) insert(c *store.Change, o outcome) error {
 	row := r.row
-	row.Lease, row.Done = r.e.epoch, *c.Set.Done
-	events := r.fresh
+	row.Lease, row.Done, row.Meta = r.e.epoch, *c.Set.Done, r.meta.encode()
+	events := make([]store.Event, 0, newEvents+1+len(o.events))
+	events = append(events, messageEvent(&r.message), statusEvent(r.id, row.Context, a2a.StateSubmitted, nil, nil))
+	r.openView()
 	updates := o.updates
 	if row.State == a2a.StateWorking {
 		events = append(events, statusEvent(r.id, row.Context, a2a.StateWorking, nil, nil))
@@ -80,6 +82,16 @@ func (r *run) insert(c *store.Change, o outcome) error {
 	r.e.cfg.Observer.TaskCreated(r.spec.ID)
 	r.settle()
 	return nil
+}
+
+// openView begins the view of a new task.
+func (r *run) openView() {
+	r.viewMu.Lock()
+	defer r.viewMu.Unlock()
+	r.view = &a2a.Task{
+		ID: r.id, ContextID: r.row.Context, Status: a2a.TaskStatus{State: a2a.StateSubmitted},
+		Artifacts: []a2a.Artifact{}, History: []a2a.Message{r.message},
+	}
 }
 
 // write changes the committed task. It is fenced: only the run that holds the
@@ -149,12 +161,12 @@ func (r *run) look(c *store.Change, updates []a2a.StreamResponse) {
 	r.viewSeq = c.Events[len(c.Events)-1].Seq
 }
 
-// seen returns a copy of the view of the task at that event or later, nil when
-// there is none.
+// seen returns a copy of the view of the task as of that event, or as it is with
+// 0; nil when there is none.
 func (r *run) seen(seq int64) *a2a.Task {
 	r.viewMu.Lock()
 	defer r.viewMu.Unlock()
-	if r.view == nil || r.viewSeq < seq {
+	if r.view == nil || seq != 0 && r.viewSeq != seq {
 		return nil
 	}
 	t := *r.view

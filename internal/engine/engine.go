@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
@@ -167,9 +166,6 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
-	}
-	if cfg.Tracer == nil {
-		cfg.Tracer = noop.NewTracerProvider().Tracer("")
 	}
 	if cfg.JobsDue == nil {
 		cfg.JobsDue = func(time.Time) {}

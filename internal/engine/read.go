@@ -189,8 +189,7 @@ func (e *Engine) subscribe(ctx context.Context, w *watcher, scope store.Scope, s
 		if err != nil || seq < 0 || seq > row.Seq {
 			return nil, a2a.Invalid("Last-Event-ID", "%q is not the id of an event of this task", lastEventID)
 		}
-		w.key, w.seq = row.Key, seq
-		w.topic.heard(row.Seq)
+		w.from(row, seq)
 		s.ended = row.State.Terminal() && seq == row.Seq
 		return s, nil
 	}

@@ -30,12 +30,10 @@ type run struct {
 	meta  *meta
 	row   store.Task // as last committed; Key is 0 while nothing is
 	claim *store.Claim
-	fresh []store.Event // of the commit that makes the task: the message and SUBMITTED
 	cause agent.Cause
 	grant *agent.Grant
-	input []a2a.Message // of this turn
-	job   int64         // that caused the run, finished by its first commit
-	log   *slog.Logger
+	input []a2a.Message   // of this turn
+	job   int64           // that caused the run, finished by its first commit
 	redo  map[string]bool // artifacts that a dead attempt of the turn may have begun
 
 	message a2a.Message // that made the task, while it is new
@@ -73,9 +71,9 @@ type run struct {
 	skipped       []agent.Step
 	doneBefore    int
 	artifactBytes int64
-	firstStep     *time.Timer
-	inactivity    *time.Timer
-	total         *time.Timer
+	clock         *time.Timer
+	began         time.Time // the turn
+	lastStep      time.Time
 
 	builder builder
 }
@@ -83,8 +81,12 @@ type run struct {
 func (e *Engine) newRun(spec *Spec, row store.Task, m *meta) *run {
 	r := &run{e: e, spec: spec, id: row.ID, meta: m, row: row, known: make(chan struct{})}
 	r.change = sync.NewCond(&r.mu)
-	r.log = e.log.With("task", row.ID, "context", row.Context, "agent", row.Agent)
 	return r
+}
+
+// log returns a logger that names the task.
+func (r *run) log() *slog.Logger {
+	return r.e.log.With("task", r.id, "context", r.row.Context, "agent", r.row.Agent, "turn", r.row.Turn)
 }
 
 // start lets the run go in a goroutine of its own. The run was entered before.
@@ -204,7 +206,7 @@ func (r *run) turn() (again bool) {
 	r.e.cfg.Observer.TurnStarted(r.spec.ID, r.row.Attempt)
 
 	finished := make(chan struct{})
-	go r.execute(ctx, finished)
+	go r.execute(ctx, r.info(), finished)
 	again = r.loop()
 	cancel(nil)
 	r.stopTimers()
@@ -224,22 +226,22 @@ func (r *run) working() error {
 }
 
 // execute calls the agent.
-func (r *run) execute(ctx context.Context, finished chan<- struct{}) {
+func (r *run) execute(ctx context.Context, info agent.Info, finished chan<- struct{}) {
 	defer close(finished)
-	err := r.call(ctx)
+	err := r.call(ctx, info)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.returned, r.failure = true, err
 	r.change.Broadcast()
 }
 
-func (r *run) call(ctx context.Context) (err error) {
+func (r *run) call(ctx context.Context, info agent.Info) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("agent panicked: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return r.spec.Run.Run(ctx, agent.NewTurn(ctx, r.info(), r))
+	return r.spec.Run.Run(ctx, agent.NewTurn(ctx, info, r))
 }
 
 func (r *run) info() agent.Info {
@@ -307,6 +309,9 @@ func (r *run) next() batch {
 	defer r.mu.Unlock()
 	for {
 		visible := r.row.Key != 0
+		if n := len(r.queue); visible && n > 0 && r.queue[n-1].Message != nil {
+			r.queue[n-1] = agent.Step{Fail: agent.Say("Invalid agent response: it answered with a message after it had begun a task.")}
+		}
 		parks := r.ended && len(r.queue) > 0 && !r.queue[len(r.queue)-1].Terminal()
 		ready := len(r.queue)
 		if parks && !r.returned {
@@ -394,7 +399,7 @@ func (r *run) refuse(err error) {
 	}
 	if r.claim != nil {
 		if cerr := r.e.store.Commit(context.Background(), &store.Change{Settle: r.claim}); cerr != nil {
-			r.log.Warn("A claim could not be given up", "error", cerr)
+			r.log().Warn("A claim could not be given up", "error", cerr)
 		}
 	}
 	r.err = err
@@ -454,7 +459,7 @@ func (r *run) ending(failure error) agent.Step {
 	if failure == nil {
 		return agent.Step{Complete: &agent.Content{}}
 	}
-	r.log.Error("The agent failed", "turn", r.row.Turn, "error", failure)
+	r.log().Error("The agent failed", "error", failure)
 	if text, ok := agent.Public(failure); ok {
 		return agent.Step{Fail: agent.Say(text)}
 	}
@@ -518,7 +523,7 @@ func (r *run) giveUp(err error) {
 		r.halt(errLost)
 		return
 	}
-	r.log.Error("Steps could not be committed", "turn", r.row.Turn, "error", err)
+	r.log().Error("Steps could not be committed", "error", err)
 	r.refuse(unavailable(err))
 	r.halt(err)
 	if r.row.Key != 0 {

@@ -20,16 +20,14 @@ func (r *run) Emit(ctx context.Context, s agent.Step) error {
 		return err
 	}
 	size := stepSize(&s)
-	stop := context.AfterFunc(ctx, func() {
-		r.mu.Lock()
-		r.change.Broadcast()
-		r.mu.Unlock()
-	})
-	defer stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for !r.ended && ctx.Err() == nil && len(r.queue) > 0 && (len(r.queue) >= queueSteps || r.bytes+size > queueBytes) {
-		r.change.Wait()
+	if r.full(size) {
+		stop := r.wakeWith(ctx)
+		defer stop()
+		for !r.ended && ctx.Err() == nil && r.full(size) {
+			r.change.Wait()
+		}
 	}
 	switch {
 	case r.ended || r.halted != nil:
@@ -40,9 +38,7 @@ func (r *run) Emit(ctx context.Context, s agent.Step) error {
 	first := r.emitted == 0 && r.row.Key == 0
 	r.emitted++
 	if limit := r.overLimit(&s, size); limit != nil {
-		r.halted = limit
-		r.cancel(limit)
-		r.change.Broadcast()
+		r.stopFor(limit)
 		return limit
 	}
 	r.queue = append(r.queue, s)
@@ -56,6 +52,20 @@ func (r *run) Emit(ctx context.Context, s agent.Step) error {
 	return nil
 }
 
+// full reports whether a step of that size has to wait.
+func (r *run) full(size int) bool {
+	return len(r.queue) > 0 && (len(r.queue) >= queueSteps || r.bytes+size > queueBytes)
+}
+
+// wakeWith lets the end of ctx wake whoever waits for a change.
+func (r *run) wakeWith(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.change.Broadcast()
+	})
+}
+
 // Skip passes over a step that an earlier attempt has committed.
 func (r *run) Skip(s agent.Step) {
 	r.mu.Lock()
@@ -66,11 +76,7 @@ func (r *run) Skip(s agent.Step) {
 
 // Flush waits until everything emitted so far is committed.
 func (r *run) Flush(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() {
-		r.mu.Lock()
-		r.change.Broadcast()
-		r.mu.Unlock()
-	})
+	stop := r.wakeWith(ctx)
 	defer stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()

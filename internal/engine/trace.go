@@ -21,6 +21,9 @@ func traceparent(ctx context.Context) string {
 // that started the task, however long ago.
 func (e *Engine) traced(m *meta, task string, turn int) context.Context {
 	ctx := context.Background()
+	if e.cfg.Tracer == nil {
+		return ctx
+	}
 	if m.Traceparent != "" {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparentKey: m.Traceparent})
 	}

@@ -159,8 +159,15 @@ func (e *Engine) watch(task string) *watcher {
 	return &watcher{e: e, task: task, topic: e.hub.join(task), cut: e.drained}
 }
 
+// from sets the watcher to what follows an event, given the current row.
+func (w *watcher) from(row *store.Task, seq int64) {
+	w.key, w.seq = row.Key, seq
+	w.topic.heard(row.Seq)
+}
+
+// close ends the watching; of a nil watcher too.
 func (w *watcher) close() {
-	if w.topic != nil {
+	if w != nil && w.topic != nil {
 		w.e.hub.leave(w.task, w.topic)
 		w.topic = nil
 		w.e.cfg.Observer.Watchers(-1)
