@@ -123,6 +123,7 @@ func (p *program) Run(ctx context.Context, t *agent.Turn) error {
 	stderr := &diagnostics{log: func(line string) { log.Debug("agent wrote to standard error", "line", line) }}
 	cmd := p.command(life, t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), out, stderr
+	defer endWithNode(cmd)()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start program: %w", err)
 	}

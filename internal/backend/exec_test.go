@@ -91,6 +91,15 @@ func play() {
 			panic(err)
 		}
 		wait(os.Getenv("TEST_CONTROL"))
+	case "node":
+		e := config.Exec{Command: []string{os.Args[0]}, Env: map[string]config.Secret{
+			playEnv: config.NewSecret("deaf"), "TEST_CONTROL": config.NewSecret(os.Getenv("TEST_CONTROL")),
+		}}
+		a, err := backend.New(config.Run{Exec: &e}, backend.Options{})
+		if err != nil {
+			panic(err)
+		}
+		_, _ = run(context.Background(), a, turn.Info)
 	case "child":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		wait(os.Getenv("TEST_CONTROL"))
