@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -63,6 +64,11 @@ var benchmarks = []struct {
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "peer" {
 		servePeer()
+		return
+	}
+	if len(os.Args) == 6 && os.Args[1] == "load" { // URL, text, wanted answer, count: for profiles
+		n, _ := strconv.Atoi(os.Args[5])
+		fmt.Println(rate(context.Background(), os.Args[2], os.Args[3], os.Args[4], n))
 		return
 	}
 	only := flag.String("only", "", "run just these rows, separated by commas")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -41,10 +42,29 @@ func (s *scope) Match(n int) string {
 	return s.match[n]
 }
 
-// scalar is a text of a script: a constant or a template.
+// scalar is a text of a script: a constant, one name, or a template.
 type scalar struct {
 	constant string
+	single   func(*scope) string // of a template that is nothing but .Text or a .Match, by far the most
 	template *template.Template
+}
+
+var singleName = regexp.MustCompile(`^\{\{\s*\.(?:(Text)|Match (\d{1,2}))\s*\}\}$`)
+
+// compileSingle returns what a template that is one name stands for, or nil.
+func compileSingle(text string) func(*scope) string {
+	m := singleName.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	if m[1] != "" {
+		return func(s *scope) string { return s.Text }
+	}
+	n, err := strconv.Atoi(m[2])
+	if err != nil {
+		return nil
+	}
+	return func(s *scope) string { return s.Match(n) }
 }
 
 const templateOpen = "{{"
@@ -61,7 +81,7 @@ func compileScalar(text string) (scalar, error) {
 	if err := t.Execute(io.Discard, &scope{I: 1, Turn: 1, Attempt: 1}); err != nil {
 		return scalar{}, templateError(err)
 	}
-	return scalar{template: t}, nil
+	return scalar{template: t, single: compileSingle(text)}, nil
 }
 
 // templatePlace is what a template's error begins with: a name, which ours do not
@@ -83,6 +103,9 @@ func (s *scalar) isConstant() bool { return s.template == nil }
 func (s *scalar) expand(sc *scope) (string, error) {
 	if s.template == nil {
 		return s.constant, nil
+	}
+	if s.single != nil {
+		return s.single(sc), nil
 	}
 	var b strings.Builder
 	if err := s.template.Execute(&b, sc); err != nil {
