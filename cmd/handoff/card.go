@@ -16,6 +16,7 @@ import (
 func newCardCommand(a *app) *cobra.Command {
 	cmd := newGroup("card", "Get, check and make agent cards")
 	cmd.AddCommand(newCardGetCommand(a))
+	cmd.AddCommand(newCardNewCommand(a), newCardLintCommand(a))
 	return cmd
 }
 

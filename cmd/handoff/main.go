@@ -112,6 +112,10 @@ func newRoot(a *app) *cobra.Command {
 		newBackupCommand,
 		newRestoreCommand,
 		newVersionCommand,
+		newDoctorCommand,
+		newBenchCommand,
+		newDemoCommand,
+		newAdminCommand,
 	} {
 		root.AddCommand(construct(a))
 	}

@@ -154,10 +154,15 @@ func (n *nodeAPI) get(ctx context.Context, method, path string, body, into any) 
 	if err != nil {
 		return nil, err
 	}
+	return value, decodeAnswer(value, into)
+}
+
+// decodeAnswer decodes an answer of the API.
+func decodeAnswer(value jsontext.Value, into any) error {
 	if err := json.Unmarshal(value, into, json.MatchCaseInsensitiveNames(true)); err != nil {
-		return nil, failf(codeInternal, "the answer of %s is not understood: %w", n.name, err)
+		return failf(codeInternal, "the answer of the node is not understood: %w", err)
 	}
-	return value, nil
+	return nil
 }
 
 // refused makes a failure of an answer that is an error.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"handoff.example/handoff/a2a"
+)
+
+func newAdminCommand(a *app) *cobra.Command {
+	cmd := newGroup("admin", "Operate a node")
+	cmd.Long = `Operate a node: the one of --node or HANDOFF_NODE, with the token of HANDOFF_TOKEN,
+or else the one of the configuration, over the admin socket beside its store.`
+	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminStatusCommand(a))
+	return cmd
+}
+
+// adminCommand returns a command that speaks to the API of a node.
+func adminCommand(a *app, use, short string, args cobra.PositionalArgs, run func(ctx context.Context, node *nodeAPI, args []string) error) *cobra.Command {
+	var f apiFlags
+	cmd := &cobra.Command{
+		Use: use, Short: short, Args: args,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			node, err := a.openNode(&f)
+			if err == nil {
+				defer node.close()
+				err = run(cmd.Context(), node, args)
+			}
+			return a.tellProblems(err)
+		},
+	}
+	f.register(cmd)
+	return cmd
+}
+
+func newAdminStatusCommand(a *app) *cobra.Command {
+	return adminCommand(a, "status", "Show how a node is", cobra.NoArgs, func(ctx context.Context, node *nodeAPI, _ []string) error {
+		var s nodeStatus
+		value, err := node.get(ctx, "GET", "/status", nil, &s)
+		if err != nil {
+			return err
+		}
+		if a.output != formatText {
+			return a.writeDocument(a.output, value, false)
+		}
+		return a.writeStatus(&s)
+	})
+}
+
+// nodeStatus is the answer of the API.
+type nodeStatus struct {
+	Version    string
+	Epoch      int64
+	Started    time.Time
+	Uptime     int64 `json:"uptime_seconds"`
+	Draining   bool
+	Agents     int
+	Store      string
+	StoreBytes int64 `json:"store_bytes"`
+	Tasks      []struct {
+		Agent, State string
+		Count        int
+		Oldest       time.Time
+	}
+}
+
+func (a *app) writeStatus(s *nodeStatus) error {
+	p := printer{w: a.stdout}
+	p.field("Version", s.Version)
+	p.field("Up", (time.Duration(s.Uptime)*time.Second).String()+", since "+a.timeText(s.Started))
+	if s.Draining {
+		p.field("Draining", "yes")
+	}
+	p.field("Store", s.Store+", "+bytesText(s.StoreBytes)+", epoch "+strconv.FormatInt(s.Epoch, 10))
+	p.field("Agents", strconv.Itoa(s.Agents))
+	for _, t := range s.Tasks {
+		state, _ := a2a.ParseTaskState(t.State)
+		text := fmt.Sprintf("%s %d", stateText(state), t.Count)
+		if !t.Oldest.IsZero() {
+			text += ", oldest " + a.timeText(t.Oldest)
+		}
+		p.field("Tasks of "+t.Agent, text)
+	}
+	return p.err
+}
+
+// timeText tells a time to people.
+func (a *app) timeText(t time.Time) string { return t.In(a.location).Format(time.RFC3339) }

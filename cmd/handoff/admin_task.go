@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"handoff.example/handoff/a2a"
+)
+
+func newAdminTaskCommand(a *app) *cobra.Command {
+	cmd := newGroup("task", "See and settle the tasks of a node")
+	cmd.AddCommand(
+		newAdminTaskListCommand(a), newAdminTaskShowCommand(a), newAdminTaskEventsCommand(a),
+		newAdminTaskChangeCommand(a, taskChange{
+			verb: "cancel", short: "Cancel tasks", done: "Canceled", method: "POST", suffix: ":cancel",
+			which: func(state a2a.TaskState) bool { return !state.Terminal() },
+		}),
+		newAdminTaskChangeCommand(a, taskChange{
+			verb: "retry", short: "Do the work of terminal tasks again, in new ones", done: "Retried", method: "POST", suffix: ":retry",
+			which: a2a.TaskState.Terminal,
+		}),
+		newAdminTaskChangeCommand(a, taskChange{
+			verb: "delete", short: "Remove terminal tasks with all that belongs to them", done: "Deleted", method: "DELETE",
+			which: a2a.TaskState.Terminal,
+		}),
+	)
+	return cmd
+}
+
+// operatedTask is a task of the API.
+type operatedTask struct {
+	Agent, Tenant, Owner string
+	Turn, Attempt        int
+	Unread, Events       int64
+	Running, Stale       bool
+	Created, Expires     time.Time
+	Task                 *a2a.Task
+}
+
+// taskFilter selects tasks.
+type taskFilter struct {
+	agent, context, state string
+	since                 string
+}
+
+func (f *taskFilter) register(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVar(&f.agent, "agent", "", "only tasks of this agent")
+	fs.StringVar(&f.context, "context", "", "only tasks of this context")
+	fs.StringVar(&f.state, "state", "", "only tasks in this state, such as working or input-required")
+	fs.StringVar(&f.since, "since", "", "only tasks whose status changed since: a time (2026-11-29T08:00:00Z) or a duration (24h)")
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *taskFilter) empty() bool { return *f == taskFilter{} }
+
+// query returns the parameters of the API.
+func (f *taskFilter) query(a *app) (url.Values, error) {
+	q := url.Values{}
+	for name, value := range map[string]string{"agent": f.agent, "context": f.context, "state": f.state} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.since != "" {
+		at, err := time.Parse(time.RFC3339, f.since)
+		if d, derr := time.ParseDuration(f.since); derr == nil && d > 0 {
+			at, err = a.now().Add(-d), nil
+		}
+		if err != nil {
+			return nil, usagef("--since %q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 2h", f.since)
+		}
+		q.Set("after", at.UTC().Format(time.RFC3339Nano))
+	}
+	return q, nil
+}
+
+// taskPage is a page of the API.
+type taskPage struct {
+	Tasks         []operatedTask
+	NextPageToken string `json:"next_page_token"`
+	TotalSize     int    `json:"total_size"`
+}
+
+func newAdminTaskListCommand(a *app) *cobra.Command {
+	var filter taskFilter
+	var size int
+	var token string
+	cmd := adminCommand(a, "list", "List tasks, newest status first", cobra.NoArgs, func(ctx context.Context, node *nodeAPI, _ []string) error {
+		q, err := filter.query(a)
+		if err != nil {
+			return err
+		}
+		q.Set("page_size", strconv.Itoa(size))
+		if token != "" {
+			q.Set("page_token", token)
+		}
+		var page taskPage
+		value, err := node.get(ctx, "GET", "/tasks?"+q.Encode(), nil, &page)
+		if err != nil {
+			return err
+		}
+		if a.output != formatText {
+			return a.writeDocument(a.output, value, false)
+		}
+		p := printer{w: a.stdout}
+		for i := range page.Tasks {
+			a.writeTaskRow(&p, &page.Tasks[i])
+			p.blank()
+		}
+		p.field("Total", strconv.Itoa(page.TotalSize))
+		p.field("Next Page Token", page.NextPageToken)
+		return p.err
+	})
+	filter.register(cmd)
+	cmd.Flags().IntVar(&size, "page-size", 50, "tasks of a page, 1 to 100")
+	cmd.Flags().StringVar(&token, "page-token", "", "the next page token of the page before")
+	return cmd
+}
+
+// writeTaskRow writes what an operator sees of a task.
+func (a *app) writeTaskRow(p *printer, t *operatedTask) {
+	p.field("Task ID", t.Task.ID)
+	p.field("Context ID", t.Task.ContextID)
+	p.field("Agent", t.Agent)
+	p.field("Tenant", t.Tenant)
+	owner := t.Owner
+	if owner == "" {
+		owner = "(anonymous)"
+	}
+	p.field("Owner", owner)
+	state := stateText(t.Task.Status.State)
+	if t.Running {
+		state += ", running"
+	}
+	if t.Stale {
+		state += ", stale"
+	}
+	p.field("State", state)
+	p.field("Updated", a.timeText(t.Task.Status.Timestamp))
+	p.field("Created", a.timeText(t.Created))
+	if !t.Expires.IsZero() {
+		p.field("Expires", a.timeText(t.Expires))
+	}
+	turn := strconv.Itoa(t.Turn)
+	if t.Attempt > 1 {
+		turn += ", attempt " + strconv.Itoa(t.Attempt)
+	}
+	p.field("Turn", turn)
+	if t.Unread > 0 {
+		p.field("Unread", plural(int(t.Unread), "message"))
+	}
+	p.field("Events", strconv.FormatInt(t.Events, 10))
+}
+
+func newAdminTaskShowCommand(a *app) *cobra.Command {
+	var history int
+	cmd := adminCommand(a, "show TASK", "Show a task with its history and artifacts", cobra.ExactArgs(1), func(ctx context.Context, node *nodeAPI, args []string) error {
+		var t operatedTask
+		value, err := node.get(ctx, "GET", "/tasks/"+url.PathEscape(args[0])+"?history="+strconv.Itoa(history), nil, &t)
+		if err != nil {
+			return err
+		}
+		if a.output != formatText {
+			return a.writeDocument(a.output, value, false)
+		}
+		p := printer{w: a.stdout}
+		a.writeTaskRow(&p, &t)
+		p.blank()
+		v := &view{printer: &p, location: a.location}
+		v.history(t.Task.History)
+		if m := t.Task.Status.Message; m != nil {
+			v.message("Message", m)
+		}
+		for i := range t.Task.Artifacts {
+			v.artifact(&t.Task.Artifacts[i])
+		}
+		return p.err
+	})
+	cmd.Flags().IntVar(&history, "history", 100, "the newest messages to show")
+	return cmd
+}
+
+func newAdminTaskEventsCommand(a *app) *cobra.Command {
+	var follow bool
+	var after int64
+	cmd := adminCommand(a, "events TASK", "Print the events of a task, a line of JSON each", cobra.ExactArgs(1), func(ctx context.Context, node *nodeAPI, args []string) error {
+		path := "/api/v1/tasks/" + url.PathEscape(args[0]) + "/events?after=" + strconv.FormatInt(after, 10)
+		if follow {
+			path += "&follow"
+		}
+		response, err := node.request(ctx, "GET", path, nil)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		lines := bufio.NewScanner(response.Body)
+		lines.Buffer(nil, maxAnswer)
+		for lines.Scan() {
+			line := lines.Text()
+			if follow {
+				var ok bool
+				if line, ok = strings.CutPrefix(line, "data: "); !ok {
+					continue
+				}
+			}
+			f := a.output
+			if f == formatText {
+				f = formatJSON
+			}
+			if err := a.writeDocument(f, jsontext.Value(line), true); err != nil {
+				return err
+			}
+		}
+		if lines.Err() != nil {
+			return failf(codeUnreachable, "the events broke off: %w", lines.Err()).hint("Go on with --after and the last seq")
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&follow, "follow", false, "wait for more until the task is terminal")
+	cmd.Flags().Int64Var(&after, "after", 0, "only events after the one with this number")
+	return cmd
+}
+
+// taskChange is something that is done to tasks.
+type taskChange struct {
+	verb, short, done string
+	method, suffix    string
+	which             func(a2a.TaskState) bool // of the tasks that a filter selects
+}
+
+// taskOutcome says what became of a task, for programs.
+type taskOutcome struct {
+	ID    string `json:"id"`
+	New   string `json:"new,omitempty"` // the task that does the work again
+	Error string `json:"error,omitempty"`
+}
+
+func newAdminTaskChangeCommand(a *app, change taskChange) *cobra.Command {
+	var filter taskFilter
+	var yes bool
+	cmd := adminCommand(a, change.verb+" [TASK…]", change.short, cobra.ArbitraryArgs, func(ctx context.Context, node *nodeAPI, args []string) error {
+		switch {
+		case len(args) > 0 && !filter.empty():
+			return usagef("name tasks, or select them by --agent, --context, --state and --since, but not both")
+		case len(args) == 0 && filter.empty():
+			return usagef("no task is named").hint("Name tasks, or select them by --agent, --context, --state and --since")
+		case len(args) == 0:
+			q, err := filter.query(a)
+			if err != nil {
+				return err
+			}
+			if args, err = selectTasks(ctx, node, q, change.which); err != nil {
+				return err
+			}
+			if len(args) > 0 && !yes {
+				if err := a.confirm(change.verb + " " + plural(len(args), "task")); err != nil {
+					return err
+				}
+			}
+		}
+		return a.changeTasks(ctx, node, change, args)
+	})
+	filter.register(cmd)
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask about tasks that were selected and not named")
+	return cmd
+}
+
+// maxSelected bounds how many tasks one command changes.
+const maxSelected = 10_000
+
+// selectTasks returns the ids of the tasks that a filter selects.
+func selectTasks(ctx context.Context, node *nodeAPI, q url.Values, which func(a2a.TaskState) bool) ([]string, error) {
+	var ids []string
+	q.Set("page_size", "100")
+	for {
+		var page taskPage
+		if _, err := node.get(ctx, "GET", "/tasks?"+q.Encode(), nil, &page); err != nil {
+			return nil, err
+		}
+		for i := range page.Tasks {
+			if which(page.Tasks[i].Task.Status.State) {
+				ids = append(ids, page.Tasks[i].Task.ID)
+			}
+		}
+		switch {
+		case len(ids) > maxSelected:
+			return nil, usagef("more than %d tasks are selected; narrow the filter", maxSelected)
+		case page.NextPageToken == "":
+			return ids, nil
+		}
+		q.Set("page_token", page.NextPageToken)
+	}
+}
+
+// changeTasks does the change to each task, and goes on when one fails.
+func (a *app) changeTasks(ctx context.Context, node *nodeAPI, change taskChange, ids []string) error {
+	list := make([]taskOutcome, 0, len(ids))
+	var first error
+	p := printer{w: a.stdout}
+	for _, id := range ids {
+		c := taskOutcome{ID: id}
+		var t operatedTask
+		value, err := node.call(ctx, change.method, "/tasks/"+url.PathEscape(id)+change.suffix, struct{}{})
+		if err == nil && change.suffix == ":retry" {
+			if err = decodeAnswer(value, &t); err == nil {
+				c.New = t.Task.ID
+			}
+		}
+		if err != nil {
+			if ctx.Err() != nil || is[*failure](err) && classify(err).Exit == exitUnreachable {
+				return err
+			}
+			if first == nil {
+				first = err
+			}
+			c.Error = err.Error()
+		}
+		list = append(list, c)
+		switch {
+		case a.output != formatText:
+		case err != nil:
+			fmt.Fprintln(a.stderr, oneLine("Failed: "+id+": "+err.Error()))
+		case c.New != "":
+			p.field(change.done, id+" as "+c.New)
+		default:
+			p.field(change.done, id)
+		}
+	}
+	switch {
+	case first != nil && len(ids) == 1 && a.output != formatText:
+		return first
+	case a.output != formatText:
+		if err := a.writeValue(struct {
+			Tasks []taskOutcome `json:"tasks"`
+		}{list}); err != nil {
+			return err
+		}
+	case len(ids) == 0:
+		p.write("No task is selected.\n")
+	}
+	if first != nil {
+		return exitStatus(classify(first).Exit)
+	}
+	return p.err
+}
