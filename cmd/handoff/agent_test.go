@@ -25,15 +25,17 @@ import (
 // testNode is a node with one agent, quote, that reacts to the first word of a
 // message.
 type testNode struct {
-	url   string // of the agent
-	base  string
-	begun chan string   // gets the task of every turn that holds
-	gate  chan struct{} // closed: turns that hold go on
+	url     string // of the agent
+	base    string
+	begun   chan string   // gets the task of every turn that holds
+	streams chan struct{} // gets a value for the first event of every stream
+	gate    chan struct{} // closed: turns that hold go on
 
-	engine *engine.Engine
-	store  *sqlite.Store
-	server *httptest.Server
-	cuts   atomic.Int32 // answers to cut: of streams after two events, of others before the first byte
+	engine  *engine.Engine
+	store   *sqlite.Store
+	server  *httptest.Server
+	gateway atomic.Bool  // answers are not cut but replaced by those of a proxy
+	cuts    atomic.Int32 // answers to cut: of streams after two events, of others before the first byte
 }
 
 // nodeOptions are how a node of a test differs from the usual one.
@@ -47,7 +49,7 @@ type nodeOptions struct {
 }
 
 func startNode(o nodeOptions) (*testNode, error) {
-	n := &testNode{begun: make(chan string, 16), gate: make(chan struct{})}
+	n := &testNode{begun: make(chan string, 16), streams: make(chan struct{}, 16), gate: make(chan struct{})}
 	var err error
 	if n.store, err = sqlite.Open(context.Background(), filepath.Join(o.dir, "node.db"), sqlite.Options{}); err != nil {
 		return nil, err
@@ -132,14 +134,40 @@ func (n *testNode) close() {
 func (n *testNode) cutting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || n.cuts.Load() == 0 {
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(&noticingWriter{ResponseWriter: w, streams: n.streams}, r)
 			return
 		}
 		n.cuts.Add(-1)
+		if n.gateway.Load() {
+			next.ServeHTTP(httptest.NewRecorder(), r)
+			http.Error(w, "<html>upstream timed out</html>", http.StatusGatewayTimeout)
+			return
+		}
 		next.ServeHTTP(&cuttingWriter{ResponseWriter: w}, r)
 		panic(http.ErrAbortHandler)
 	})
 }
+
+// noticingWriter tells of the first event of a stream.
+type noticingWriter struct {
+	http.ResponseWriter
+	streams chan<- struct{}
+	told    bool
+}
+
+func (w *noticingWriter) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	if !w.told && w.Header().Get("Content-Type") == "text/event-stream" && bytes.Contains(b, []byte("data:")) {
+		w.told = true
+		select {
+		case w.streams <- struct{}{}:
+		default: // nobody waits
+		}
+	}
+	return n, err
+}
+
+func (w *noticingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // cuttingWriter lets two events of a stream pass and nothing of anything else.
 type cuttingWriter struct {

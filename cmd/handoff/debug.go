@@ -68,19 +68,20 @@ func (l *wireLog) printf(format string, args ...any) {
 
 // secretName is the name of a header, parameter or member that holds a
 // credential, whoever chose it.
-var secretName = regexp.MustCompile(`(?i)(auth|token|secret|passw|credential|cookie|session|signature|api[-_]?key|^key$)`)
+var secretName = regexp.MustCompile(`(?i)(auth|token|secret|passw|credential|cookie|session|signature|key$)`)
 
 // secretMember finds members of JSON whose text is a credential.
 var secretMember = regexp.MustCompile(`(?i)"([a-z_-]*(?:token|secret|passw|credential|api_?key)[a-z_-]*)"(\s*:\s*)"(?:[^"\\]|\\.)*"`)
 
 func (l *wireLog) redact(text string) string {
-	return secretMember.ReplaceAllStringFunc(l.secrets.hide(text), func(member string) string {
+	text = secretMember.ReplaceAllStringFunc(text, func(member string) string {
 		m := secretMember.FindStringSubmatch(member)
 		if m[1] == "nextPageToken" || m[1] == "pageToken" {
 			return member
 		}
 		return `"` + m[1] + `"` + m[2] + `"` + redacted + `"`
 	})
+	return l.secrets.hide(text)
 }
 
 // address returns a URL without credentials.

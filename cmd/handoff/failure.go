@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -127,8 +128,17 @@ func codeOfTransport(e *client.TransportError) string {
 		return codeUnreachable
 	case client.KindCredentials:
 		return codeAuthFailed
+	case client.KindProtocol:
+		if gatewayFailed(e) {
+			return codeUnreachable
+		}
 	}
 	return codeInternal
+}
+
+// gatewayFailed reports whether a proxy answered in place of the agent.
+func gatewayFailed(e *client.TransportError) bool {
+	return e.Status == http.StatusBadGateway || e.Status == http.StatusGatewayTimeout
 }
 
 // protocolFailure names an error as the protocol does (A2A §3.3.2). What says

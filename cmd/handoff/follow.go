@@ -65,6 +65,9 @@ func (s *session) follow(stream *client.Stream, out sink) (*client.Accumulator, 
 	seen := new(client.Accumulator)
 	idle := 0
 	defer func() { stream.Close() }()
+	if live, ok := out.(*liveSink); ok {
+		defer live.endLine()
+	}
 	for {
 		e, err := stream.Next()
 		switch {

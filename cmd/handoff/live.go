@@ -42,11 +42,16 @@ func (l *liveSink) print(text string) {
 	}
 }
 
-// line begins a new line if need be and writes a whole one.
-func (l *liveSink) line(text string) {
+// endLine ends a line that text was written on.
+func (l *liveSink) endLine() {
 	if l.midLine {
 		l.print("\n")
 	}
+}
+
+// line begins a new line if need be and writes a whole one.
+func (l *liveSink) line(text string) {
+	l.endLine()
 	l.current = ""
 	l.print(text + "\n")
 }
@@ -146,8 +151,8 @@ func (l *liveSink) artifact(id string, a *a2a.Artifact, snapshot bool) {
 			continue
 		}
 		text, skip = text[skip:], 0
-		if l.midLine && l.current != id {
-			l.print("\n")
+		if l.current != id {
+			l.endLine()
 		}
 		l.current = id
 		l.print(visibleLines(text))
@@ -180,9 +185,7 @@ func visibleLines(text string) string {
 
 // end says how long it took and what the next command needs.
 func (l *liveSink) end(seen *client.Accumulator) error {
-	if l.midLine {
-		l.print("\n")
-	}
+	l.endLine()
 	p := &printer{w: l.w, err: l.err}
 	if t := seen.Task; t != nil {
 		p.field("Task ID", t.ID)

@@ -102,13 +102,21 @@ func cmdAgent(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv("NODE", node.base)
 }
 
-// cmdAwait waits until a turn holds and sets TASK to its task.
-func cmdAwait(ts *testscript.TestScript, _ bool, _ []string) {
+// cmdAwait waits until a turn holds and sets TASK to its task, or with the
+// argument stream until somebody has got the first event of a stream.
+func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
+	node := stateOf(ts).node
+	var streams chan struct{}
+	begun := node.begun
+	if slices.Contains(args, "stream") {
+		streams, begun = node.streams, nil
+	}
 	select {
-	case id := <-stateOf(ts).node.begun:
+	case <-streams:
+	case id := <-begun:
 		ts.Setenv("TASK", id)
 	case <-time.After(20 * time.Second):
-		ts.Fatalf("no turn has begun")
+		ts.Fatalf("nothing has happened")
 	}
 }
 
@@ -152,5 +160,10 @@ func cmdExpand(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o644))
 }
 
-// cmdCut cuts the next answer of the agent.
-func cmdCut(ts *testscript.TestScript, _ bool, _ []string) { stateOf(ts).node.cuts.Store(1) }
+// cmdCut cuts the next answer of the agent. With the argument gateway, a proxy
+// answers in its place.
+func cmdCut(ts *testscript.TestScript, _ bool, args []string) {
+	node := stateOf(ts).node
+	node.gateway.Store(slices.Contains(args, "gateway"))
+	node.cuts.Store(1)
+}

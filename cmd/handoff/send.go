@@ -221,7 +221,7 @@ func (c *sendCommand) sendStream(s *session, req *a2a.SendMessageRequest) error 
 // says how to follow it.
 func (c *sendCommand) recover(s *session, req *a2a.SendMessageRequest, lost error) (*a2a.SendMessageResponse, error) {
 	e, ok := errors.AsType[*client.TransportError](lost)
-	if !ok || !e.Sent || e.Kind == client.KindProtocol || e.Kind == client.KindRefused {
+	if !ok || !e.Sent || e.Kind == client.KindRefused || e.Kind == client.KindProtocol && !gatewayFailed(e) {
 		return nil, c.sendFailure(s, lost)
 	}
 	over := s.ctx.Err() != nil

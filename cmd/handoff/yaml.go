@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -21,7 +22,7 @@ func appendYAML(dst []byte, value jsontext.Value) ([]byte, error) {
 		return dst, err
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
-		return dst, err
+		return dst, errors.New("something follows the JSON value")
 	}
 	return dst, nil
 }
