@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/api"
@@ -170,18 +169,14 @@ func nodeName() string {
 func (n *Node) stock() []telemetry.Stock {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	stats, err := n.store.Stats(ctx)
+	stats, err := n.store.Stats(ctx, time.Now().Add(-n.current.Load().config.StaleAfter.Std()))
 	if err != nil {
 		n.log.Warn("Tasks could not be counted", "error", err)
 		return nil
 	}
-	stale := time.Now().Add(-n.current.Load().config.StaleAfter.Std())
 	stock := make([]telemetry.Stock, len(stats))
 	for i, s := range stats {
-		stock[i] = telemetry.Stock{Agent: s.Agent, State: s.State.String(), Count: s.Count, Oldest: s.Oldest}
-		if s.State == a2a.StateWorking && s.Oldest.Before(stale) {
-			stock[i].Stale = 1
-		}
+		stock[i] = telemetry.Stock{Agent: s.Agent, State: s.State.String(), Count: s.Count, Oldest: s.Oldest, Stale: s.Stale}
 	}
 	return stock
 }

@@ -115,7 +115,7 @@ func (l *Log) Close() { l.watcher.close() }
 
 // Stats counts the tasks of the node by agent and state.
 func (e *Engine) Stats(ctx context.Context) ([]store.Stat, error) {
-	stats, err := e.store.Stats(ctx)
+	stats, err := e.store.Stats(ctx, time.Time{})
 	return stats, unavailable(err)
 }
 

@@ -70,8 +70,9 @@ type Store interface {
 	// Expire removes terminal tasks and claims whose time is over, at most
 	// limit of each, and returns how many it removed.
 	Expire(ctx context.Context, limit int) (int, error)
-	// Stats counts tasks by agent and state.
-	Stats(ctx context.Context) ([]Stat, error)
+	// Stats counts tasks by agent and state, and among those that are WORKING the
+	// ones whose status is from before a time; zero counts none as stale.
+	Stats(ctx context.Context, stale time.Time) ([]Stat, error)
 	// Backup writes a consistent copy of the store to a new file.
 	Backup(ctx context.Context, file string) error
 	// Ping reports whether the store can be read and written.
@@ -319,4 +320,5 @@ type Stat struct {
 	State  a2a.TaskState
 	Count  int
 	Oldest time.Time // earliest status among them; only for states that are not terminal
+	Stale  int       // of those that are WORKING
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"slices"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
@@ -332,19 +333,20 @@ func (s *Store) Grants(ctx context.Context, scope store.Scope, limit int) ([]sto
 }
 
 // Stats counts tasks by agent and state.
-func (s *Store) Stats(ctx context.Context) ([]store.Stat, error) {
+func (s *Store) Stats(ctx context.Context, stale time.Time) ([]store.Stat, error) {
 	var stats []store.Stat
 	err := s.read(ctx, func(c *conn) error {
 		return unavailable(c.each(ctx, func(v values) bool {
-			stat := store.Stat{Agent: text(v[0]), State: a2a.TaskState(integer(v[1])), Count: int(integer(v[2]))}
+			stat := store.Stat{Agent: text(v[0]), State: a2a.TaskState(integer(v[1])), Count: int(integer(v[2])), Stale: int(integer(v[4]))}
 			if !stat.State.Terminal() {
 				stat.Oldest = moment(v[3])
 			}
 			stats = append(stats, stat)
 			return true
 		}, `SELECT r.agent, o.state, sum(o.n), min(CASE WHEN o.state NOT IN (3, 4, 5, 7) THEN
-  (SELECT t.status_at FROM tasks t WHERE t.realm = o.realm AND t.state = o.state ORDER BY t.rev LIMIT 1) END)
- FROM totals o JOIN realms r ON r.id = o.realm GROUP BY r.agent, o.state ORDER BY r.agent, o.state`))
+  (SELECT t.status_at FROM tasks t WHERE t.realm = o.realm AND t.state = o.state ORDER BY t.rev LIMIT 1) END),
+ sum(CASE WHEN o.state = 2 THEN (SELECT count(*) FROM tasks t WHERE t.realm = o.realm AND t.state = 2 AND t.status_at < ?) ELSE 0 END)
+ FROM totals o JOIN realms r ON r.id = o.realm GROUP BY r.agent, o.state ORDER BY r.agent, o.state`, milliseconds(stale)))
 	})
 	return stats, err
 }

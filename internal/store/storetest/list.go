@@ -303,7 +303,7 @@ func testBadCursors(t *testing.T, s store.Store) {
 }
 
 func testStats(t *testing.T, s store.Store) {
-	if stats, err := s.Stats(t.Context()); err != nil || len(stats) != 0 {
+	if stats, err := s.Stats(t.Context(), time.Time{}); err != nil || len(stats) != 0 {
 		t.Errorf("of nothing: %v, %v", stats, err)
 	}
 	oldest := map[string]time.Time{}
@@ -316,7 +316,7 @@ func testStats(t *testing.T, s store.Store) {
 	other := task("e", a2a.StateFailed)
 	other.Agent = "quote"
 	insert(t, s, other)
-	got, err := s.Stats(t.Context())
+	got, err := s.Stats(t.Context(), time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func testStats(t *testing.T, s store.Store) {
 	want := []store.Stat{
 		{Agent: echo, State: a2a.StateCompleted, Count: 1},
 		{Agent: echo, State: a2a.StateInputRequired, Count: 1, Oldest: oldest["b"]},
-		{Agent: echo, State: a2a.StateWorking, Count: 2, Oldest: oldest["a"]},
+		{Agent: echo, State: a2a.StateWorking, Count: 2, Oldest: oldest["a"], Stale: 2},
 		{Agent: "quote", State: a2a.StateFailed, Count: 1},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

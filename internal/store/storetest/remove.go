@@ -139,7 +139,7 @@ func testExpireManyInPortions(t *testing.T, s store.Store) {
 	if got := list(t, s, ann, store.ListQuery{PageSize: 9}); len(got) != 0 {
 		t.Errorf("what is left: %v", got)
 	}
-	if stats, err := s.Stats(t.Context()); err != nil || len(stats) != 0 {
+	if stats, err := s.Stats(t.Context(), time.Time{}); err != nil || len(stats) != 0 {
 		t.Errorf("stats: %v, %v", stats, err)
 	}
 }

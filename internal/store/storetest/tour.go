@@ -71,7 +71,7 @@ func Tour(t *testing.T, s store.Store) {
 	check(err)
 	_, err = s.Orphans(ctx, 9)
 	check(err)
-	_, err = s.Stats(ctx)
+	_, err = s.Stats(ctx, time.Time{})
 	check(err)
 	_, err = s.Expire(ctx, 9)
 	check(err)
