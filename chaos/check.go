@@ -242,7 +242,7 @@ func (c *checker) outcome(agent string, first *a2a.Message, now *a2a.Task) {
 		if verb, argument, _ := strings.Cut(text, " "); verb == "slow" || verb == "burst" {
 			n, _ := strconv.Atoi(argument)
 			want = numbers(n)
-		} else if verb == "work" {
+		} else if verb == "work" || verb == "quiet" {
 			want = numbers(chunksOfProgram)
 		} else if verb == "ask" {
 			return

@@ -149,6 +149,9 @@ func (c *client) converse() {
 // program gives work to a program with side effects.
 func (c *client) program() {
 	agent, text := programs[c.random.IntN(2)], "work "+itoa(20+c.random.IntN(400))
+	if c.random.IntN(3) == 0 {
+		text = "quiet " + itoa(300+c.random.IntN(1200))
+	}
 	if c.random.IntN(2) == 0 {
 		c.stream(agent, text, "")
 	} else {

@@ -152,6 +152,9 @@ func (c *checker) explain(ctx context.Context) error {
 // disruption is one thing that happens to the server.
 type disruption string
 
+// seeded returns the source of what happens to the server.
+func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1<<32)) }
+
 // plan decides what happens to the server, and in which order: as many kills as
 // were asked for, and among them freezes and graceful stops.
 func plan(o *options, r *rand.Rand) []disruption {
@@ -180,7 +183,7 @@ func plan(o *options, r *rand.Rand) []disruption {
 // disrupt runs the load and lets things happen to the server. When it returns,
 // the server runs, and the clients have finished.
 func disrupt(ctx context.Context, o *options, s *server, l *ledger, c *checker) error {
-	random := rand.New(rand.NewPCG(o.seed, 1<<32))
+	random := seeded(o.seed)
 	between := func(from, to int) time.Duration {
 		return time.Duration(from+random.IntN(to-from)) * time.Millisecond
 	}

@@ -68,15 +68,21 @@ func runProgram(journal string) error {
 }
 
 // work does what the message says: "work N" takes N milliseconds for the chunks
-// of an artifact, "ask" asks in the first turn and ends in the second.
+// of an artifact, "quiet N" says nothing for so long and then everything, "ask"
+// asks in the first turn and ends in the second.
 func work(message a2a.Message, turn int) error {
 	verb, argument, _ := strings.Cut(message.Parts[0].Text, " ")
 	if verb == "ask" && turn == 1 {
 		return emit(agent.Step{Ask: &agent.Ask{Content: *agent.Say("What next?")}})
 	}
 	milliseconds, _ := strconv.Atoi(argument)
+	pause := time.Duration(milliseconds) * time.Millisecond / chunksOfProgram
+	if verb == "quiet" {
+		time.Sleep(pause * chunksOfProgram)
+		pause = 0
+	}
 	for i := range chunksOfProgram {
-		time.Sleep(time.Duration(milliseconds) * time.Millisecond / chunksOfProgram)
+		time.Sleep(pause)
 		step := agent.Step{Artifact: &agent.Artifact{ID: "work", Append: i > 0, Last: i == chunksOfProgram-1, Parts: []a2a.Part{a2a.Text(strconv.Itoa(i+1) + " ")}}}
 		if err := emit(step); err != nil {
 			return err
