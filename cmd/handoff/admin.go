@@ -15,7 +15,7 @@ func newAdminCommand(a *app) *cobra.Command {
 	cmd := newGroup("admin", "Operate a node")
 	cmd.Long = `Operate a node: the one of --node or HANDOFF_NODE, with the token of HANDOFF_TOKEN,
 or else the one of the configuration, over the admin socket beside its store.`
-	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminStatusCommand(a))
+	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminStatusCommand(a), newAdminAgentsCommand(a), newAdminConfigCommand(a))
 	return cmd
 }
 
@@ -90,3 +90,59 @@ func (a *app) writeStatus(s *nodeStatus) error {
 
 // timeText tells a time to people.
 func (a *app) timeText(t time.Time) string { return t.In(a.location).Format(time.RFC3339) }
+
+func newAdminAgentsCommand(a *app) *cobra.Command {
+	return adminCommand(a, "agents", "List the agents of a node", cobra.NoArgs, func(ctx context.Context, node *nodeAPI, _ []string) error {
+		var answer struct {
+			Agents []struct {
+				ID, Name, Version, Address, Card string
+				Retired                          bool
+			}
+		}
+		value, err := node.get(ctx, "GET", "/agents", nil, &answer)
+		if err != nil {
+			return err
+		}
+		if a.output != formatText {
+			return a.writeDocument(a.output, value, false)
+		}
+		p := printer{w: a.stdout}
+		for _, agent := range answer.Agents {
+			p.field("Agent", agent.ID)
+			if agent.Retired {
+				p.field("Retired", "yes")
+			}
+			p.field("Name", agent.Name)
+			p.field("Version", agent.Version)
+			p.field("Address", agent.Address)
+			p.field("Card", agent.Card)
+			p.blank()
+		}
+		return p.err
+	})
+}
+
+func newAdminConfigCommand(a *app) *cobra.Command {
+	var all bool
+	cmd := adminCommand(a, "config", "Show the configuration in force, and where each value comes from", cobra.NoArgs, func(ctx context.Context, node *nodeAPI, _ []string) error {
+		var answer struct {
+			Values []struct{ Path, Value, Origin string }
+		}
+		value, err := node.get(ctx, "GET", "/config", nil, &answer)
+		if err != nil {
+			return err
+		}
+		if a.output != formatText {
+			return a.writeDocument(a.output, value, false)
+		}
+		p := printer{w: a.stdout}
+		for _, v := range answer.Values {
+			if all || v.Origin != "default" {
+				p.field(v.Path, v.Value+"  ("+v.Origin+")")
+			}
+		}
+		return p.err
+	})
+	cmd.Flags().BoolVar(&all, "all", false, "show values that are the default too")
+	return cmd
+}

@@ -96,10 +96,14 @@ func (a *app) check(f *nodeFlags) error {
 // starting anything.
 func checkNode(c *config.Config) ([]config.Problem, error) {
 	warnings, err := handoff.Check(c)
-	if err != nil {
-		return warnings, err
-	}
 	var problems []config.Problem
+	if err != nil {
+		wrong, ok := errors.AsType[*config.Error](err)
+		if !ok {
+			return warnings, err
+		}
+		problems = wrong.Problems
+	}
 	for _, id := range c.AgentIDs() {
 		if e := c.Agents[id].Run.Exec; e != nil && len(e.Command) > 0 {
 			if err := findProgram(c.Dir(), e.Command[0]); err != nil {

@@ -169,24 +169,15 @@ func (d *doctor) secretKey(c *config.Config) {
 // keyPath returns the file that the configuration reads the secret key from, ""
 // when it does not come from a file of its own.
 func keyPath(c *config.Config) string {
-	data, err := os.ReadFile(c.File())
-	if err != nil {
+	keys, _ := peek(c.File())
+	path, ok := strings.CutPrefix(keys.SecretKey, "file:")
+	switch {
+	case !ok:
 		return ""
+	case filepath.IsAbs(path):
+		return path
 	}
-	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, "secret_key:"); ok {
-			value, _, _ = strings.Cut(value, " #")
-			path, ok := strings.CutPrefix(strings.Trim(strings.TrimSpace(value), `"'`), "file:")
-			switch {
-			case !ok:
-				return ""
-			case filepath.IsAbs(path):
-				return path
-			}
-			return filepath.Join(c.Dir(), path)
-		}
-	}
-	return ""
+	return filepath.Join(c.Dir(), path)
 }
 
 // socket looks whether a node answers.

@@ -55,7 +55,7 @@ func (a *app) openNode(f *apiFlags) (*nodeAPI, error) {
 		node, _ = a.lookupEnv("HANDOFF_NODE")
 	}
 	if node == "" {
-		c, err := f.load()
+		c, err := f.loadStore()
 		if err != nil {
 			if e, ok := errors.AsType[*failure](err); ok && e.Hint != "" {
 				e.Hint = "Name a node with --node URL, or a configuration with -c FILE"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"handoff.example/handoff/config"
@@ -95,6 +96,40 @@ func (f *nodeFlags) load() (*config.Config, error) {
 		return nil, configFailure(err)
 	}
 	return c, nil
+}
+
+// loadStore is load for commands that only have to know where the store is. A
+// file that is wrong elsewhere must not keep anybody from a node that runs.
+func (f *nodeFlags) loadStore() (*config.Config, error) {
+	c, err := f.load()
+	if !is[*problemsFailure](err) {
+		return c, err
+	}
+	keys, ok := peek(f.path())
+	if !ok || strings.Contains(keys.Store, "$") {
+		return nil, err
+	}
+	dir, derr := filepath.Abs(filepath.Dir(f.path()))
+	c, perr := config.Parse(nil, dir)
+	if derr != nil || perr != nil || keys.Store != "" && c.Set("store", keys.Store, "") != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// peeked are keys of a file that is not checked.
+type peeked struct {
+	Store     string `yaml:"store"`
+	SecretKey string `yaml:"secret_key"`
+}
+
+// peek reads those keys alone, and reports whether the file could be read.
+func peek(path string) (keys peeked, ok bool) {
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) > config.MaxFile {
+		return keys, false
+	}
+	return keys, yaml.Unmarshal(data, &keys) == nil
 }
 
 func fileExists(path string) bool {
