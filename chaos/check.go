@@ -393,7 +393,7 @@ func (c *checker) journal(agent, text string, states map[string]a2a.TaskState) {
 		c.ledger.count(countSecond, len(numbers)-1)
 	}
 	for _, tasks := range byMessage {
-		c.ledger.count(countUncommitted, len(tasks)-1)
+		c.ledger.count("first turns of "+agent+countUncommitted, len(tasks)-1)
 	}
 	for id, state := range states {
 		if state == a2a.StateCompleted && attempts[turn{id, 1}] != nil && !ended[id] {

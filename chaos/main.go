@@ -158,17 +158,17 @@ func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1<<32)) 
 // plan decides what happens to the server, and in which order: as many kills as
 // were asked for, and among them freezes and graceful stops.
 func plan(o *options, r *rand.Rand) []disruption {
+	kinds := []disruption{countKills, countKillsAtStart, countKillsInRecovery}
 	var all []disruption
-	for range o.kills {
-		switch r.IntN(5) {
-		case 0:
-			all = append(all, countKillsAtStart)
-		case 1:
-			all = append(all, countKillsInRecovery)
+	for i := range o.kills {
+		switch {
+		case i < len(kinds): // each at least once
+			all = append(all, kinds[i])
 		default:
-			all = append(all, countKills)
+			all = append(all, kinds[max(0, r.IntN(5)-2)])
 		}
 	}
+	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	insert := func(d disruption, n int) {
 		for range n {
 			at := r.IntN(len(all) + 1)

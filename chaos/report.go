@@ -25,14 +25,16 @@ const (
 	countStreams     = "streams compared with the logs"
 	countFrames      = "events on these streams"
 	countSecond      = "turns run again after an interruption"
-	countUncommitted = "first turns begun, cut off before there was a task, and begun again by a repeated message"
 	countInterrupted = "tasks failed because they are not run again"
 )
+
+// countUncommitted follows the name of an agent.
+const countUncommitted = " begun before there was a task, cut off, and begun again when the client sent its message again"
 
 var order = []string{
 	countKills, countKillsAtStart, countKillsInRecovery, countFreezes, countStops, countStarts,
 	countTasks, countMessages, countReplies, countRepeated, countBroken, countUnavailable, countDrained, countResumed, countCanceled,
-	countEvents, countStreams, countFrames, countSecond, countInterrupted, countUncommitted,
+	countEvents, countStreams, countFrames, countSecond, countInterrupted,
 }
 
 // lines returns what was counted, in the order of order, and then the rest.
@@ -75,6 +77,9 @@ with the journals:
 - A count that was interrupted goes on without a gap and without a repetition.
 - Two attempts of a turn never ran at the same time.
 - An agent that is not run again never was: no turn has a second attempt.
+  The first turn of a task begins before the task is committed, though (the agent
+  may want to answer with a message), and a client whose message was cut off
+  there sends it again: such beginnings are counted and not held against it.
 - Nothing is WORKING for ever: all tasks are terminal, or wait for their client.
 - No client got an error that it could not do anything about, and a server that
   was told to stop interrupted nothing.
