@@ -277,6 +277,10 @@ func quoteYAML(text string) string {
 	return string(appendYAMLScalar(nil, quoted))
 }
 
+// quoteText is quoteYAML for what people read: ${ is no reference there.
+func quoteText(text string) string { return quoteYAML(strings.ReplaceAll(text, "${", "$${")) }
+
+// quoteList returns texts as a list of YAML on one line.
 func quoteList(list []string) string {
 	quoted := make([]string, len(list))
 	for i, text := range list {
