@@ -116,6 +116,9 @@ func listenSocket(path string) (net.Listener, error) {
 	}
 	listener, err := net.Listen("unix", path)
 	if err != nil {
+		if len(path) > 100 { // systems bound the paths of sockets to about that
+			err = fmt.Errorf("%w; the path has %d characters, name a shorter one in store", err, len(path))
+		}
 		return nil, fmt.Errorf("listen on admin socket %s: %w", filepath.Base(path), err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil {
