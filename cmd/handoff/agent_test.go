@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -90,15 +91,19 @@ func startNode(o nodeOptions) (*testNode, error) {
 	handler := wire.NewHandler(wire.Options{Engine: n.engine, Agents: func() *wire.Set { return set }, Logger: log, Auth: o.auth})
 	n.server = httptest.NewUnstartedServer(n.cutting(handler))
 	n.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	scheme := "http://"
+	if o.tls {
+		scheme = "https://"
+	}
+	n.base = scheme + n.server.Listener.Addr().String()
+	n.url = n.base + "/agents/quote/"
+	card = n.card(o)
 	if o.tls {
 		n.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		n.server.StartTLS()
 	} else {
 		n.server.Start()
 	}
-	n.base = n.server.URL
-	n.url = n.base + "/agents/quote/"
-	card = n.card(o)
 	return n, nil
 }
 
@@ -285,10 +290,11 @@ type scriptedServer struct {
 
 func (s *scriptedServer) start() *httptest.Server {
 	server := httptest.NewUnstartedServer(nil)
+	base := "http://" + server.Listener.Addr().String()
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == a2a.WellKnownCardPath {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = w.Write(s.card(server.URL).AppendJSON(nil))
+			_, _ = w.Write(s.card(base).AppendJSON(nil))
 			return
 		}
 		s.handler.ServeHTTP(w, r)
@@ -312,6 +318,7 @@ func plainCard(base string) *a2a.AgentCard {
 // pushServer keeps the webhooks of any task in memory, over HTTP+JSON, and has
 // an extended card.
 func pushServer() *scriptedServer {
+	var mu sync.Mutex
 	kept := map[string]*a2a.TaskPushNotificationConfig{}
 	reply := func(w http.ResponseWriter, body []byte) {
 		w.Header().Set("Content-Type", "application/json")
@@ -357,7 +364,11 @@ func pushServer() *scriptedServer {
 		delete(kept, r.PathValue("id"))
 		reply(w, []byte("{}"))
 	})
-	return &scriptedServer{card: plainCard, handler: mux}
+	return &scriptedServer{card: plainCard, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		mux.ServeHTTP(w, r)
+	})}
 }
 
 // deafServer accepts requests and never answers.

@@ -282,6 +282,9 @@ func (s *session) unreachableHint(err error) string {
 	case client.KindTLS:
 		return "If the certificate is your own for development, add --insecure"
 	case client.KindResolve:
+		if agentID.MatchString(s.target.ref) {
+			return fmt.Sprintf("There is no host and no agent of ./%s called %s; name its node with --node, or give a URL", configFile, s.target.ref)
+		}
 		return "Check the name of the host"
 	case client.KindTimeout:
 		return "The agent accepted the connection and did not answer; try again later"

@@ -83,13 +83,15 @@ func (a *app) write(out []byte) error {
 // printer writes the fields and blocks of text output (a2a-cli §11.2). It keeps
 // the first error.
 type printer struct {
-	w   io.Writer
-	err error
+	w       io.Writer
+	err     error
+	atBlank bool // the last line was blank
 }
 
 func (p *printer) write(text string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, text)
+		p.atBlank = text == "\n"
 	}
 }
 
@@ -115,7 +117,11 @@ func (p *printer) block(label, content string) {
 }
 
 // blank separates two records.
-func (p *printer) blank() { p.write("\n") }
+func (p *printer) blank() {
+	if !p.atBlank {
+		p.write("\n")
+	}
+}
 
 // oneLine makes a text safe for a line: it has no control characters.
 func oneLine(text string) string {
