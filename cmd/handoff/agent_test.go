@@ -138,6 +138,10 @@ func (n *testNode) close() {
 // cutting cuts the answers that are to be cut.
 func (n *testNode) cutting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/file.csv" && r.Header.Get("Authorization") == "" {
+			_, _ = io.WriteString(w, "a,b\n")
+			return
+		}
 		if r.Method == http.MethodGet || n.cuts.Load() == 0 {
 			next.ServeHTTP(&noticingWriter{ResponseWriter: w, streams: n.streams}, r)
 			return
@@ -237,6 +241,8 @@ func (n *testNode) run(ctx context.Context, t *agent.Turn) error {
 			a2a.Raw([]byte("%PDF-1.7"), "application/pdf", "order.pdf"),
 			a2a.URL(n.base+"/remote.csv", "text/csv", "remote.csv"),
 		}}})
+	case "link":
+		return t.Artifact(a2a.URL(rest, "text/csv", ""))
 	case "evil":
 		return t.Emit(agent.Step{Artifact: &agent.Artifact{ID: "e1", Last: true, Parts: []a2a.Part{
 			a2a.Raw([]byte("1"), "", "../../escape.txt"),

@@ -59,7 +59,8 @@ func TestLiveView(t *testing.T) {
 		want   string
 	}{
 		{
-			"states, text as it arrives, and the end", map[string]string{"NO_COLOR": "1"},
+			"states, text as it arrives, and the end",
+			map[string]string{"NO_COLOR": "1"},
 			[]*a2a.StreamResponse{
 				{Task: &a2a.Task{ID: "t", ContextID: "c", Status: a2a.TaskStatus{State: a2a.StateSubmitted}}},
 				status(a2a.StateWorking, "m1", "looking\nit up \x1b[2J"),
@@ -77,13 +78,15 @@ func TestLiveView(t *testing.T) {
 				"Task ID: t\nContext ID: c\nState: COMPLETED\nElapsed: 2.8s\n",
 		},
 		{
-			"a snapshot after a cut shows only what is new", map[string]string{"TERM": "dumb"},
+			"a snapshot after a cut shows only what is new",
+			map[string]string{"TERM": "dumb"},
 			[]*a2a.StreamResponse{chunk("x", "count", "one ", false), chunk("x", "", "tw", true), snapshot, chunk("x", "", " four", true)},
 			"[count]\none tw" + "\n21:00:01   700ms  WORKING\n" + "o three four\n" +
 				"Task ID: t\nContext ID: c\nState: WORKING\nElapsed: 1.4s\n",
 		},
 		{
-			"an artifact that is replaced is shown again", map[string]string{"NO_COLOR": "1"},
+			"an artifact that is replaced is shown again",
+			map[string]string{"NO_COLOR": "1"},
 			[]*a2a.StreamResponse{chunk("x", "n", "old", false), chunk("x", "n", "new", false)},
 			"[n]\nold\n[n]\nnew\nTask ID: t\nContext ID: c\nState: UNSPECIFIED\nElapsed: 700ms\n",
 		},
@@ -93,7 +96,8 @@ func TestLiveView(t *testing.T) {
 			"21:00:01   700ms  \x1b[33mINPUT_REQUIRED\x1b[0m  What?\nTask ID: t\nContext ID: c\nState: INPUT_REQUIRED\nElapsed: 1.4s\n",
 		},
 		{
-			"a message, files and data", map[string]string{"NO_COLOR": "1"},
+			"a message, files and data",
+			map[string]string{"NO_COLOR": "1"},
 			[]*a2a.StreamResponse{{Message: &a2a.Message{MessageID: "m", ContextID: "c", Parts: []a2a.Part{
 				a2a.Text("hi"), a2a.Data(a2a.JSON(`{"a":1}`)), a2a.Raw([]byte("xyz"), "image/png", "a.png"), a2a.URL("https://x.example/f", "", ""),
 			}}}},
