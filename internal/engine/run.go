@@ -309,7 +309,7 @@ func (r *run) next() batch {
 	defer r.mu.Unlock()
 	for {
 		visible := r.row.Key != 0
-		if n := len(r.queue); visible && n > 0 && r.queue[n-1].Message != nil {
+		if n := len(r.queue); n > 0 && (visible || n > 1) && r.queue[n-1].Message != nil {
 			r.queue[n-1] = agent.Step{Fail: agent.Say("Invalid agent response: it answered with a message after it had begun a task.")}
 		}
 		parks := r.ended && len(r.queue) > 0 && !r.queue[len(r.queue)-1].Terminal()
