@@ -80,12 +80,24 @@ func bodyError(err error) error {
 	return &a2a.Error{Code: a2a.CodeInvalidRequest, Message: "The request body could not be read", Err: err}
 }
 
-// checkDepth refuses JSON that nests deeper than the limit.
-func checkDepth(data []byte, limit int) error {
+// maxElements bounds the objects and arrays of a request outside of the free JSON
+// of its parts. Each becomes an object of the protocol, which takes far more
+// memory than its two bytes.
+const maxElements = 20_000
+
+// protocolLevels is how deep the parts of a message are: in a list of a message
+// of a request.
+const protocolLevels = 4
+
+// checkShape refuses JSON that nests deeper than the limit, or that has too many
+// objects and arrays within the first levels, shallow of them, which are those of
+// the protocol's own objects. Only an input with many brackets is looked at
+// closely.
+func checkShape(data []byte, limit, shallow int) error {
 	if bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= limit {
 		return nil
 	}
-	depth, quoted := 0, false
+	depth, elements, quoted := 0, 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
@@ -96,6 +108,11 @@ func checkDepth(data []byte, limit int) error {
 		case c == '{' || c == '[':
 			if depth++; depth > limit {
 				return a2a.Errorf(a2a.CodeParse, "Invalid JSON payload: more than %d levels of nesting at byte %d", limit, i)
+			}
+			if depth <= shallow {
+				if elements++; elements > maxElements {
+					return a2a.Errorf(a2a.CodeInvalidParams, "Invalid parameters: more than %d objects and arrays at byte %d", maxElements, i)
+				}
 			}
 		case c == '}' || c == ']':
 			depth--

@@ -38,7 +38,7 @@ func (x *exchange) serveRPC() {
 		x.refuse(err)
 		return
 	}
-	if err := checkDepth(body, x.h.opts.Depth); err != nil {
+	if err := checkShape(body, x.h.opts.Depth, protocolLevels+1); err != nil {
 		x.refuse(err)
 		return
 	}

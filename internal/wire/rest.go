@@ -284,7 +284,7 @@ func (p *restParameters) body(v a2a.Decodable) error {
 	if len(body) == 0 && p.target.task != "" {
 		return nil
 	}
-	if err := checkDepth(body, p.x.h.opts.Depth); err != nil {
+	if err := checkShape(body, p.x.h.opts.Depth, protocolLevels); err != nil {
 		return err
 	}
 	return a2a.Unmarshal(body, v)
