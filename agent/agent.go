@@ -143,7 +143,9 @@ func (t *Turn) Emit(s Step) error { return t.rt.Emit(t.ctx, s) }
 // without Skip replaces what the dead attempt had emitted.
 func (t *Turn) Skip(s Step) { t.rt.Skip(s) }
 
-// Flush returns when everything emitted so far is committed and so visible.
+// Flush returns when everything emitted so far is committed and so visible. Ask,
+// Authorize and Wait are not waited for: they are committed when Run has
+// returned.
 func (t *Turn) Flush() error { return t.rt.Flush(t.ctx) }
 
 // Pending returns the messages that came in since the turn began. They are

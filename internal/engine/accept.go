@@ -115,8 +115,9 @@ func (e *Engine) settled(ctx context.Context, a *accepted) error {
 	}
 	if a.watcher == nil {
 		a.watcher = e.watch(a.id)
-		if row, err = e.rowOf(ctx, a); err != nil {
-			return err
+		// The store and not the run: somebody else may have ended the task.
+		if row, err = e.store.Task(ctx, nodeScope, a.id); err != nil {
+			return unavailable(err)
 		}
 		if a.settled = row.Seq; isSettled(row, a) {
 			return nil
@@ -248,9 +249,11 @@ func (e *Engine) accept(ctx context.Context, q *Request, watched bool) (*accepte
 	if e.Draining() {
 		return nil, errDraining
 	}
-	claim := e.claimFor(q)
+	claim, abandoned := e.claimFor(q), false
 	if claim != nil {
-		if a, err := e.duplicate(ctx, q, claim); a != nil || err != nil {
+		var a *accepted
+		var err error
+		if a, abandoned, err = e.duplicate(ctx, q, claim); a != nil || err != nil {
 			return a, err
 		}
 	}
@@ -258,7 +261,7 @@ func (e *Engine) accept(ctx context.Context, q *Request, watched bool) (*accepte
 		return nil, err
 	}
 	if q.Message.TaskID == "" {
-		return e.create(ctx, q, claim, watched)
+		return e.create(ctx, q, claim, origin{watched: watched, abandoned: abandoned})
 	}
 	return e.follow(ctx, q, claim)
 }
@@ -278,7 +281,7 @@ func (e *Engine) checkReferences(ctx context.Context, q *Request) error {
 }
 
 // create starts a new task.
-func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, watched bool) (*accepted, error) {
+func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, from origin) (*accepted, error) {
 	tenant, owner, ok := q.Scope.Owner()
 	if !ok {
 		return nil, a2a.Errorf(a2a.CodeInternal, "a message needs the scope of one caller")
@@ -305,7 +308,7 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, wat
 		}
 	}
 	var watcher *watcher
-	if watched {
+	if from.watched {
 		watcher = e.watch(id)
 	}
 	if err := e.enter(r); err != nil {
@@ -315,8 +318,18 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, wat
 		}
 		return nil, err
 	}
-	r.start()
+	if from.abandoned && q.Spec.OnInterrupt == InterruptFail {
+		e.turns.Go(func() { r.interrupted() })
+	} else {
+		r.start()
+	}
 	return e.await(ctx, r, watcher)
+}
+
+// origin is what is known of a new task beside its message.
+type origin struct {
+	watched   bool // its sender wants every event
+	abandoned bool // a dead node began to handle the message, and left no trace of how far it got
 }
 
 // newEvents is how many events a new task has before its turn begins: the

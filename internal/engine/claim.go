@@ -54,26 +54,38 @@ func businessKey(m *a2a.Message) string {
 	return named.Key
 }
 
-// duplicate answers a message that was sent before.
-func (e *Engine) duplicate(ctx context.Context, q *Request, claim *store.Claim) (*accepted, error) {
+// duplicate answers a message that was sent before. It reports as abandoned a
+// message that somebody began to handle and that has no outcome yet: either
+// another node is at it, or a dead one was; making the claim tells which.
+func (e *Engine) duplicate(ctx context.Context, q *Request, claim *store.Claim) (a *accepted, abandoned bool, err error) {
 	earlier, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, false, unavailable(err)
 	}
 	if earlier.Task == "" && earlier.Reply == nil {
-		// Being worked on here or elsewhere, or left by a dead node: making the
-		// claim tells which.
 		e.mu.Lock()
 		r := e.claims[keyOf(claim)]
 		e.mu.Unlock()
 		if r == nil {
-			return nil, nil
+			return nil, true, sameMessage(q, earlier, claim)
 		}
 	}
-	return e.joinClaim(ctx, q, earlier, claim)
+	a, err = e.joinClaim(ctx, q, earlier, claim)
+	return a, false, err
+}
+
+// sameMessage refuses another message under a key that is taken.
+func sameMessage(q *Request, earlier, mine *store.Claim) error {
+	if string(earlier.Hash) == string(mine.Hash) {
+		return nil
+	}
+	if key := businessKey(q.Message); key != "" {
+		return a2a.Invalid("message.metadata.idempotencyKey", "was used for another message")
+	}
+	return a2a.Invalid("message.messageId", "was used for another message")
 }
 
 // makeClaim claims a message before anything is done about it, so that it is
@@ -118,11 +130,8 @@ func (e *Engine) releaseClaim(r *run) {
 
 // joinClaim lets a repeated message share what the first one came to.
 func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store.Claim) (*accepted, error) {
-	if string(earlier.Hash) != string(mine.Hash) {
-		if key := businessKey(q.Message); key != "" {
-			return nil, a2a.Invalid("message.metadata.idempotencyKey", "was used for another message")
-		}
-		return nil, a2a.Invalid("message.messageId", "was used for another message")
+	if err := sameMessage(q, earlier, mine); err != nil {
+		return nil, err
 	}
 	e.cfg.Observer.Duplicate(q.Spec.ID)
 	for earlier.Task == "" && earlier.Reply == nil {

@@ -210,6 +210,12 @@ func fixture() *engine.Spec {
 			}
 		case "refuse":
 			return fmt.Errorf("x: %w", a2a.Errorf(a2a.CodeTaskNotCancelable, "no way"))
+		case "late":
+			_ = t.Working("on it")
+			return t.Message(a2a.Text("a message"))
+		case "flush":
+			_ = t.Ask("flushed?", nil)
+			return t.Flush()
 		case "panic":
 			panic("boom")
 		}
@@ -323,11 +329,21 @@ func TestFailures(t *testing.T) {
 		"fail":     "The agent failed. The reason is in the operator's log under this task.",
 		"panic":    "The agent failed. The reason is in the operator's log under this task.",
 		"latefail": "the printer is on fire",
+		"late":     "Invalid agent response: it answered with a message after it had begun a task.",
 	} {
 		got := b.send(request(spec, text))
 		if got.Status.State != a2a.StateFailed || got.Status.Message.Text() != want {
 			t.Errorf("%s: %s", text, got.AppendJSON(nil))
 		}
+	}
+}
+
+func TestFlushAfterAsk(t *testing.T) {
+	t.Parallel()
+	spec := fixture()
+	b := newBench(t, spec)
+	if got := b.send(request(spec, "flush")); got.Status.State != a2a.StateInputRequired {
+		t.Errorf("got %s", got.AppendJSON(nil))
 	}
 }
 
@@ -527,6 +543,51 @@ func TestRow45_ARepeatedMessageRunsOnce(t *testing.T) {
 	}
 	if runs.Load() != 3 {
 		t.Errorf("%d runs", runs.Load())
+	}
+}
+
+// A message whose handling died without a trace is not handled again by an agent
+// that must not do anything twice.
+func TestRow45_ARepeatedMessageAfterACrash(t *testing.T) {
+	t.Parallel()
+	for _, resume := range []bool{false, true} {
+		var runs atomic.Int32
+		spec := &engine.Spec{ID: "a", FirstStepWait: time.Hour, Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
+			if runs.Add(1) == 1 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return turn.Complete("done")
+		})}
+		if resume {
+			spec.OnInterrupt = engine.InterruptResume
+		}
+		b := newBench(t, spec)
+		ctx, cancel := context.WithCancel(t.Context())
+		q := request(spec, "x")
+		gone := make(chan error)
+		go func() {
+			_, err := b.engine.Send(ctx, q)
+			gone <- err
+		}()
+		for runs.Load() == 0 {
+		}
+		b.crash()
+		got := b.send(q)
+		want, times := a2a.StateFailed, int32(1)
+		if resume {
+			want, times = a2a.StateCompleted, 2
+		}
+		if got.Status.State != want || runs.Load() != times {
+			t.Errorf("resume %v: %d runs, %s", resume, runs.Load(), got.AppendJSON(nil))
+		}
+		if again := b.send(q); again.ID != got.ID {
+			t.Errorf("resume %v: another task", resume)
+		}
+		cancel()
+		if err := <-gone; err == nil {
+			t.Error("the dead node answered")
+		}
 	}
 }
 

@@ -115,6 +115,17 @@ func (r *run) start() {
 	}()
 }
 
+// interrupted makes the task of a message that a dead node had begun to handle,
+// for an agent that must not do anything twice. Nobody knows how far it got.
+func (r *run) interrupted() {
+	defer r.e.leave(r)
+	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt}
+	text := "The process that handled this message ended before it had an outcome, and this agent is not resumed."
+	if err := r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}})); err != nil {
+		r.refuse(unavailable(err))
+	}
+}
+
 // acquire gets a slot to run in. A new task that has to wait for one becomes
 // visible as SUBMITTED.
 func (r *run) acquire(slot chan struct{}) bool {
@@ -312,7 +323,7 @@ func (r *run) next() batch {
 		if n := len(r.queue); n > 0 && (visible || n > 1) && r.queue[n-1].Message != nil {
 			r.queue[n-1] = agent.Step{Fail: agent.Say("Invalid agent response: it answered with a message after it had begun a task.")}
 		}
-		parks := r.ended && len(r.queue) > 0 && !r.queue[len(r.queue)-1].Terminal()
+		parks := r.parks()
 		ready := len(r.queue)
 		if parks && !r.returned {
 			ready--
@@ -352,6 +363,11 @@ func (r *run) next() batch {
 		r.change.Broadcast()
 		return b
 	}
+}
+
+// parks reports whether the queue ends with a step that parks the task.
+func (r *run) parks() bool {
+	return r.ended && len(r.queue) > 0 && !r.queue[len(r.queue)-1].Terminal()
 }
 
 // refusal is the protocol error with which the agent refused a new task, before

@@ -74,13 +74,17 @@ func (r *run) Skip(s agent.Step) {
 	r.touch()
 }
 
-// Flush waits until everything emitted so far is committed.
+// Flush waits until everything emitted so far is committed, but for a step that
+// parks the task: that is committed when Run has returned.
 func (r *run) Flush(ctx context.Context) error {
 	stop := r.wakeWith(ctx)
 	defer stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	upTo := r.emitted
+	if r.parks() {
+		upTo--
+	}
 	for r.settled < upTo {
 		switch {
 		case r.halted != nil:
