@@ -81,11 +81,7 @@ func (n *Node) assemble(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	base := c.PublicURL
-	if base == "" {
-		base = "http://" + c.Listen
-	}
-	n.callbacks = backend.NewCallbacks(base+"/callbacks", callbackKey)
+	n.callbacks = backend.NewCallbacks(func() string { return n.URL() + "/callbacks" }, callbackKey)
 	built, err := n.newAgents(c, nil, nil)
 	if err != nil {
 		return err

@@ -88,6 +88,9 @@ func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) 
 	if c.Telemetry.Listen != "" {
 		listener, err := net.Listen("tcp", c.Telemetry.Listen)
 		if err != nil {
+			for _, s := range servers[1:] {
+				_ = s.listener.Close()
+			}
 			return nil, fmt.Errorf("listen for telemetry: %w", err)
 		}
 		mux := http.NewServeMux()

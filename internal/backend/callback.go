@@ -29,23 +29,23 @@ import (
 // another form, and 503 when the steps could not be committed and may be posted
 // again. It knows the turns of its own process only.
 type Callbacks struct {
-	base string
+	base func() string
 	key  []byte
 
 	mu   sync.Mutex
 	open map[string]*Callback
 }
 
-// NewCallbacks returns callbacks whose URLs begin with base, such as
-// https://agents.example.com/callbacks. Tokens are made with the key. Without
+// NewCallbacks returns callbacks whose URLs begin with what base returns then,
+// such as https://agents.example.com/callbacks. Tokens are made with the key. Without
 // one they are unknown to other processes and after a restart, so that a late
 // post is answered 401 instead of 409 or 410.
-func NewCallbacks(base string, key []byte) *Callbacks {
+func NewCallbacks(base func() string, key []byte) *Callbacks {
 	if len(key) == 0 {
 		key = make([]byte, sha256.Size)
 		_, _ = rand.Read(key) // never fails
 	}
-	return &Callbacks{base: strings.TrimSuffix(base, "/"), key: key, open: make(map[string]*Callback)}
+	return &Callbacks{base: base, key: key, open: make(map[string]*Callback)}
 }
 
 // Callback is the address of one attempt of a turn.
@@ -69,7 +69,7 @@ type Callback struct {
 func (c *Callbacks) Register(ctx context.Context, t *agent.Turn) *Callback {
 	id := t.TaskID + "." + strconv.Itoa(t.Number)
 	cb := &Callback{
-		URL:   c.base + "/" + id,
+		URL:   strings.TrimSuffix(c.base(), "/") + "/" + id,
 		Token: c.token(id, t.Attempt),
 		ctx:   ctx,
 		all:   c,

@@ -389,14 +389,14 @@ func (l *later) post(token, contentType, body string) (int, string) {
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
 	base := "https://node.example"
-	callbacks := backend.NewCallbacks(base+"/callbacks/", []byte("key"))
+	callbacks := backend.NewCallbacks(func() string { return base + "/callbacks/" }, []byte("key"))
 	r := &recorder{}
 	info := said("x")
 	info.Attempt = 2
 	l, done := accepting(t, t.Context(), callbacks, &base, info, r)
 
 	const json = "application/json"
-	older := backend.NewCallbacks(base, []byte("key")).Register(t.Context(), agent.NewTurn(t.Context(), said("x"), r))
+	older := backend.NewCallbacks(func() string { return base }, []byte("key")).Register(t.Context(), agent.NewTurn(t.Context(), said("x"), r))
 	for _, test := range []struct {
 		name, token, form, body string
 		status                  int
@@ -455,7 +455,7 @@ func TestCallbackOfACanceledTurn(t *testing.T) {
 	t.Parallel()
 	base, stop := "https://node.example", errors.New("canceled by the client")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	l, done := accepting(t, ctx, backend.NewCallbacks(base+"/callbacks", nil), &base, said("x"), &recorder{})
+	l, done := accepting(t, ctx, backend.NewCallbacks(func() string { return base + "/callbacks" }, nil), &base, said("x"), &recorder{})
 	cancel(stop)
 	if err := <-done; !errors.Is(err, stop) {
 		t.Errorf("error is %v", err)
@@ -470,7 +470,7 @@ func TestCallbackThatCannotCommit(t *testing.T) {
 	base := "https://node.example"
 	ctx, cancel := context.WithCancel(t.Context())
 	r := &recorder{fail: errors.New("disk full at /var/lib")}
-	l, done := accepting(t, ctx, backend.NewCallbacks(base+"/callbacks", nil), &base, said("x"), r)
+	l, done := accepting(t, ctx, backend.NewCallbacks(func() string { return base + "/callbacks" }, nil), &base, said("x"), r)
 	if status, answer := l.post(l.token, "application/json", `{"complete":"x"}`); status != 503 || strings.Contains(answer, "disk") {
 		t.Errorf("answer is %d %s", status, answer)
 	}
@@ -483,7 +483,7 @@ func TestCallbackThatCannotCommit(t *testing.T) {
 // A service may post before its 202 has arrived.
 func TestCallbackBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
-	callbacks := backend.NewCallbacks("https://node.example/callbacks", nil)
+	callbacks := backend.NewCallbacks(func() string { return "https://node.example/callbacks" }, nil)
 	url, opt := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		post := httptest.NewRequest(http.MethodPost, r.Header.Get(backend.HeaderCallback), strings.NewReader(`{"complete":"early"}`))
 		post.Header.Set("Content-Type", "application/json")

@@ -218,25 +218,24 @@ func (l *lister) unmoved(at cursor, n int) ([]entry, error) {
 // moved returns entries of tasks whose status is newer than the snapshot, at
 // the position that they had in it.
 func (l *lister) moved(at cursor) ([]entry, error) {
-	type move struct{ key, row int64 }
-	var moves []move
+	var moves []int64
 	take := func(v values) bool {
-		moves = append(moves, move{key: integer(v[1])})
+		moves = append(moves, integer(v[1]))
 		return true
 	}
 	if err := l.scan(take, "", nil, "t.rev >= ? AND t.key <= ?", max(l.from, at.rev+1), at.key); err != nil {
 		return nil, err
 	}
 	var found []entry
-	for _, m := range moves {
-		seq, err := l.conn.number(l.ctx, "SELECT status_row FROM tasks WHERE key = ?", m.key)
+	for _, key := range moves {
+		seq, err := l.conn.number(l.ctx, "SELECT status_row FROM tasks WHERE key = ?", key)
 		if err != nil {
 			return nil, err
 		}
 		var rev int64
 		for seq != 0 {
 			if _, err := l.conn.one(func(v values) { rev, seq = integer(v[0]), integer(v[1]) },
-				"SELECT rev, prev_status FROM events WHERE id = ?", rowID(m.key, seq)); err != nil {
+				"SELECT rev, prev_status FROM events WHERE id = ?", rowID(key, seq)); err != nil {
 				return nil, err
 			}
 			if rev <= at.rev {
@@ -244,7 +243,7 @@ func (l *lister) moved(at cursor) ([]entry, error) {
 			}
 		}
 		if rev <= at.rev && rev < at.after {
-			found = append(found, entry{position: rev, key: m.key})
+			found = append(found, entry{position: rev, key: key})
 		}
 	}
 	return found, nil
