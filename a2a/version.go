@@ -11,8 +11,8 @@ type Version uint32 // major<<16 | minor
 
 // The versions that peers speak.
 const (
-	Version03 Version = 0<<16 | 3
-	Version10 Version = 1<<16 | 0
+	Version03 Version = 3 // 0<<16 + 3
+	Version10 Version = 1 << 16
 )
 
 // maxVersionNumber bounds each number of a version.

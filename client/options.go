@@ -107,16 +107,16 @@ func (o Options) withDefaults() (Options, error) {
 
 func (o *Options) validate() error {
 	if !speaks(o.Version) {
-		return fmt.Errorf("Version %q: this client speaks 1.0", o.Version)
+		return fmt.Errorf("option Version %q: this client speaks 1.0", o.Version)
 	}
 	for _, t := range o.Transports {
 		if !slices.ContainsFunc(bindings, func(b string) bool { return strings.EqualFold(b, t) }) {
-			return fmt.Errorf("Transports: %q is not one of %s", t, strings.Join(bindings, ", "))
+			return fmt.Errorf("option Transports: %q is not one of %s", t, strings.Join(bindings, ", "))
 		}
 	}
 	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization"} {
 		if o.Headers.Get(name) != "" {
-			return fmt.Errorf("Headers: %s belongs in Credentials", name)
+			return fmt.Errorf("option Headers: %s belongs in Credentials", name)
 		}
 	}
 	for _, origin := range o.Origins {
@@ -124,12 +124,12 @@ func (o *Options) validate() error {
 			continue
 		}
 		if _, err := parseOrigin(origin); err != nil {
-			return fmt.Errorf("Origins: %w", err)
+			return fmt.Errorf("option Origins: %w", err)
 		}
 	}
 	for _, uri := range o.Extensions {
 		if uri == "" || strings.ContainsAny(uri, ", \r\n") {
-			return errors.New("Extensions: an extension is one URI")
+			return errors.New("option Extensions: an extension is one URI")
 		}
 	}
 	return nil

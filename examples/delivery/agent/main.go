@@ -71,7 +71,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return errors.New("The task was stopped.")
+		return errors.New("the task was stopped")
 	case <-timer.C:
 		return nil
 	}
