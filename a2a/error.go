@@ -49,7 +49,7 @@ var codes = [...]codeInfo{
 	CodeParse:                          {"JSONParseError", "", -32700, 400, "INVALID_ARGUMENT"},
 	CodeInvalidRequest:                 {"InvalidRequestError", "", -32600, 400, "INVALID_ARGUMENT"},
 	CodeMethodNotFound:                 {"MethodNotFoundError", "", -32601, 404, "NOT_FOUND"},
-	CodeInvalidParams:                  {"InvalidParamsError", "", -32602, 400, "INVALID_ARGUMENT"},
+	CodeInvalidParams:                  {"InvalidParamsError", "INVALID_PARAMS", -32602, 400, "INVALID_ARGUMENT"},
 	CodeTaskNotFound:                   {"TaskNotFoundError", "TASK_NOT_FOUND", -32001, 404, "NOT_FOUND"},
 	CodeTaskNotCancelable:              {"TaskNotCancelableError", "TASK_NOT_CANCELABLE", -32002, 400, "FAILED_PRECONDITION"},
 	CodePushNotificationNotSupported:   {"PushNotificationNotSupportedError", "PUSH_NOTIFICATION_NOT_SUPPORTED", -32003, 400, "FAILED_PRECONDITION"},

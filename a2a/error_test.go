@@ -33,7 +33,7 @@ var allCodes = []struct {
 	{CodeParse, "JSONParseError", "", -32700, 400, "INVALID_ARGUMENT"},
 	{CodeInvalidRequest, "InvalidRequestError", "", -32600, 400, "INVALID_ARGUMENT"},
 	{CodeMethodNotFound, "MethodNotFoundError", "", -32601, 404, "NOT_FOUND"},
-	{CodeInvalidParams, "InvalidParamsError", "", -32602, 400, "INVALID_ARGUMENT"},
+	{CodeInvalidParams, "InvalidParamsError", "INVALID_PARAMS", -32602, 400, "INVALID_ARGUMENT"},
 	{CodeInternal, "InternalError", "", -32603, 500, "INTERNAL"},
 	{CodeUnauthenticated, "UnauthenticatedError", "UNAUTHENTICATED", -31401, 401, "UNAUTHENTICATED"},
 	{CodePermissionDenied, "PermissionDeniedError", "PERMISSION_DENIED", -31403, 403, "PERMISSION_DENIED"},
@@ -92,7 +92,7 @@ func TestErrorJSON(t *testing.T) {
 		},
 		{
 			"fields", InvalidFields([]Violation{{"message.parts", "needs <1>"}, {"", "is bad"}}),
-			`[{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"message.parts","description":"needs <1>"},{"description":"is bad"}]}]`,
+			`[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"INVALID_PARAMS","domain":"a2a-protocol.org"},{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"message.parts","description":"needs <1>"},{"description":"is bad"}]}]`,
 			`{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"Invalid parameters: message.parts: needs <1>; is bad","details":%s}}`,
 			`{"code":-32602,"message":"Invalid parameters: message.parts: needs <1>; is bad","data":%s}`,
 		},
