@@ -220,6 +220,7 @@ type node struct {
 	store   *sqlite.Store
 	engine  *engine.Engine
 	handler http.Handler
+	wait    func() // for the parked streams of all handlers
 	server  *http.Server
 	base    string // of the server, without a slash
 	url     string // of the agent, with a slash
@@ -303,7 +304,14 @@ func (n *node) start(address string) {
 	if n.setting.options != nil {
 		n.setting.options(&options)
 	}
-	n.handler = wire.NewHandler(options)
+	handler, before := wire.NewHandler(options), n.wait
+	n.wait = func() {
+		handler.Wait()
+		if before != nil {
+			before()
+		}
+	}
+	n.handler = handler
 	if n.setting.wrap != nil {
 		n.handler = n.setting.wrap(n.handler)
 	}
@@ -349,6 +357,7 @@ func (n *node) close() {
 	}
 	_ = n.server.Close()
 	<-n.served
+	n.wait()
 	if err := n.store.Close(); err != nil {
 		n.t.Error(err)
 	}

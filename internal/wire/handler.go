@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -55,6 +56,7 @@ type Handler struct {
 	service service
 	streams streamCount
 	cors    cors
+	parked  sync.WaitGroup // streams that the server does not know any more
 }
 
 var _ http.Handler = (*Handler)(nil)
@@ -97,6 +99,11 @@ func (h *Handler) Serves(path string) bool {
 	e, _ := h.opts.Agents().route(path)
 	return e.kind != endpointNone
 }
+
+// Wait returns when the subscriptions have ended that are parked, and that the
+// server therefore does not wait for when it shuts down. The end of the engine
+// ends them.
+func (h *Handler) Wait() { h.parked.Wait() }
 
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

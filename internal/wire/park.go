@@ -41,7 +41,7 @@ func (x *exchange) park(stream *engine.Stream) bool {
 	if p.span != nil {
 		p.ctx = trace.ContextWithSpan(p.ctx, p.span)
 	}
-	go p.run()
+	x.h.parked.Go(p.run)
 	return true
 }
 

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/auth"
@@ -692,6 +695,34 @@ func TestAcceptReachesTheAgent(t *testing.T) {
 		info := <-got
 		if fmt.Sprintf("%v %s %v %s %s", info.Accept, info.Skill, info.Extensions, info.Caller.Subject, info.Caller.Tenant) != "[text/html] scan [urn:x] alice acme" {
 			t.Errorf("%+v", info)
+		}
+	})
+}
+
+func TestServerSpans(t *testing.T) {
+	onBoth(t, func(t *testing.T, b binding) {
+		spans := tracetest.NewSpanRecorder()
+		provider := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
+		got := make(chan string, 1)
+		n := newNode(t, setting{
+			spec: runs(func(turn *agent.Turn) error {
+				got <- turn.Traceparent
+				return turn.Complete()
+			}),
+			options: func(o *wire.Options) { o.Tracer = provider.Tracer("test") },
+		})
+		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		task := n.sent(b, send("x"), header("Traceparent", parent))
+		eventually(t, "the span has ended", func() bool { return len(spans.Ended()) == 1 })
+		span := spans.Ended()[0]
+		if span.Name() != "A2A SendMessage" || span.Parent().SpanID().String() != "b7ad6b7169203331" {
+			t.Errorf("span %s of %s", span.Name(), span.Parent().SpanID())
+		}
+		if tp := <-got; !strings.Contains(tp, span.SpanContext().SpanID().String()) {
+			t.Errorf("the agent got %s", tp)
+		}
+		if text := fmt.Sprint(span.Attributes()); !strings.Contains(text, task.ID) || !strings.Contains(text, "quote") {
+			t.Errorf("attributes %s", text)
 		}
 	})
 }
