@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"handoff.example/handoff/internal/store"
+)
+
+const (
+	connectTimeout = 5 * time.Second
+	// A transaction that a node has left open, since it was stopped or cut off,
+	// is ended by the server before others give up waiting for its locks.
+	idleTimeout   = 5 * time.Second
+	lockTimeout   = 10 * time.Second
+	commitTimeout = 15 * time.Second
+	minVersion    = 140000
+)
+
+// parse returns the configuration of connections to a database. The error
+// repeats nothing of the DSN, which may hold a password.
+func parse(dsn string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the database cannot be read%s: write it as postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full, with %% escapes in the password", reason(err))
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	params := config.ConnConfig.RuntimeParams
+	for name, value := range map[string]string{
+		"application_name":                    "handoff",
+		"idle_in_transaction_session_timeout": fmt.Sprint(idleTimeout.Milliseconds()),
+		"lock_timeout":                        fmt.Sprint(lockTimeout.Milliseconds()),
+		// Every statement of this package goes through an index. A new table has
+		// no statistics, and the plan that is made for it then would be kept
+		// when it has grown.
+		"enable_seqscan":   "off",
+		"enable_hashjoin":  "off",
+		"enable_mergejoin": "off",
+		"jit":              "off",
+	} {
+		if _, set := params[name]; !set {
+			params[name] = value
+		}
+	}
+	return config, nil
+}
+
+// reason names the settings that a DSN may have wrong, as far as that can be
+// said without repeating it.
+func reason(err error) string {
+	text := err.Error()
+	for _, setting := range []string{"sslmode", "port", "connect_timeout", "target_session_attrs", "sslcert", "sslrootcert", "pool_max_conns"} {
+		if strings.Contains(text, "invalid "+setting) || strings.Contains(text, setting+" is invalid") {
+			return " (" + setting + " is not valid)"
+		}
+	}
+	return ""
+}
+
+// schema returns the name of the schema that the tables are in, and "" when the
+// server decides.
+func schema(config *pgxpool.Config) string {
+	first, _, _ := strings.Cut(config.ConnConfig.RuntimeParams["search_path"], ",")
+	return strings.Trim(strings.TrimSpace(first), `"`)
+}
+
+// unavailable wraps an error of the database or a context as one of the store.
+func unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, ours := range []error{store.ErrUnavailable, store.ErrNotFound, store.ErrConflict, store.ErrBadCursor} {
+		if errors.Is(err, ours) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// code returns the SQLSTATE of an error of the server, "" for others.
+func code(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// isRefused reports whether the server has said that it did not do what it was
+// asked for. After other errors, that of a connection it ended included, it may
+// have done it.
+func isRefused(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.SeverityUnlocalized == "ERROR"
+}
+
+// isCollision reports whether an error comes from another transaction at the
+// same time, so that the next attempt may succeed: a serialization failure, a
+// deadlock, or a row that another has inserted.
+func isCollision(err error) bool {
+	return slices.Contains([]string{"40001", "40P01", uniqueViolation}, code(err))
+}
+
+const uniqueViolation = "23505"
+
+// isPoison reports whether an error is that of one change, and not of the
+// database or the connection: data that does not fit, a constraint, or a limit
+// of the program.
+func isPoison(err error) bool {
+	c := code(err)
+	return isRefused(err) && (strings.HasPrefix(c, "22") || strings.HasPrefix(c, "23") || strings.HasPrefix(c, "54"))
+}
+
+// isBroken reports whether an error is that of a connection, so that another
+// connection may do better.
+func isBroken(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// Ended by the server: it stops, has crashed, or found us idle.
+		return e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC" || strings.HasPrefix(e.Code, "57P") || strings.HasPrefix(e.Code, "25P03")
+	}
+	_, refused := errors.AsType[*pgconn.ConnectError](err)
+	return !refused && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrNotFound) &&
+		!errors.Is(err, store.ErrConflict) && !errors.Is(err, pgx.ErrNoRows)
+}
+
+// arguments collects those of a statement.
+type arguments []any
+
+// add returns the placeholder of one more argument.
+func (a *arguments) add(value any) string {
+	*a = append(*a, value)
+	return fmt.Sprintf("$%d", len(*a))
+}
+
+// bytesOf returns texts as they are kept.
+func bytesOf(texts []string) [][]byte {
+	out := make([][]byte, len(texts))
+	for i, s := range texts {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+// notNil makes empty bytes of none, for columns that are never null.
+func notNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,168 @@
+// Package postgres keeps tasks in a PostgreSQL database that several nodes use
+// at once. Changes that wait are committed together: a committer locks what
+// their guards are about in one round trip, decides which of them hold, and
+// writes all of those and commits in a second one.
+//
+// A commit whose answer was lost is looked up before anybody is answered: each
+// connection that commits has a row of its own with the number of its last
+// transaction, which stays locked while one is under way. What was not
+// committed is tried again, what was is acknowledged. So nothing that was
+// acknowledged is lost and nothing is applied twice. Only when the database
+// stays away for longer than Options.Resolve does Commit answer
+// store.ErrUnavailable for a change that may have been made.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"handoff.example/handoff/internal/store"
+)
+
+// Options of a store. The zero Options are good ones.
+type Options struct {
+	// Readers is how many connections read at once; 0: 4, or what
+	// pool_max_conns of the DSN says.
+	Readers int
+	// Committers is how many connections commit changes at once; 0: 2.
+	Committers int
+	// Batch is how many changes one transaction holds at most; 0: 256, at most
+	// 4,096.
+	Batch int
+	// Resolve is how long the outcome of a commit is looked for when the
+	// connection broke before the answer came; 0: 1 min.
+	Resolve time.Duration
+	// Observe, when set, is called after each transaction with how many changes
+	// it had and how long it took. It must be fast and safe for concurrent use.
+	Observe func(batch int, took time.Duration)
+}
+
+func (o *Options) setDefaults() {
+	if o.Committers <= 0 {
+		o.Committers = 2
+	}
+	if o.Batch <= 0 {
+		o.Batch = 256
+	}
+	o.Batch = min(o.Batch, maxBatch)
+	if o.Resolve <= 0 {
+		o.Resolve = time.Minute
+	}
+}
+
+// Store is a store in a PostgreSQL database. It implements store.Store.
+type Store struct {
+	pool  *pgxpool.Pool
+	queue *queue
+	fold  *folder
+
+	closing sync.Once
+}
+
+var _ store.Store = (*Store)(nil)
+
+var errClosed = fmt.Errorf("%w: store is closed", store.ErrUnavailable)
+
+// Open opens the store in a database, and makes or updates its tables. The DSN
+// is a URL or the keywords of libpq, TLS included; the tables are in the first
+// schema of its search_path, which is made when it is not there.
+func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	opts.setDefaults()
+	config, err := parse(dsn)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if opts.Readers > 0 {
+		config.MaxConns = int32(min(opts.Readers, 1<<16))
+	}
+	if err := migrate(ctx, config); err != nil {
+		return nil, unavailable(fmt.Errorf("open database %s: %w", place(config), err))
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("open database %s: %w", place(config), err))
+	}
+	s := &Store{pool: pool}
+	s.fold = newFolder(s)
+	s.queue = newQueue(config.ConnConfig, &opts, s.fold.wake)
+	return s, nil
+}
+
+// place names a database for people, without its secrets.
+func place(config *pgxpool.Config) string {
+	c := config.ConnConfig
+	return fmt.Sprintf("%s on %s", c.Database, c.Host)
+}
+
+// Close commits what waits, and closes the store.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.queue.stop()
+		s.fold.stop()
+		s.pool.Close()
+	})
+	return nil
+}
+
+// Ping reports whether the store can be read and written, by doing both.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.Commit(ctx, &store.Change{})
+}
+
+// ErrBackup says that the database is backed up with its own tools.
+var ErrBackup = fmt.Errorf("a PostgreSQL store has no backup of its own: use pg_dump, or the continuous archiving of the server: %w", errors.ErrUnsupported)
+
+// Backup is not supported: it returns ErrBackup, and makes no file.
+func (s *Store) Backup(context.Context, string) error { return ErrBackup }
+
+// session is what statements are sent to: a connection or a transaction.
+type session interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// read calls do with a connection, and again with another one when that is
+// found to be broken: a server that was restarted leaves a pool of them.
+func (s *Store) read(ctx context.Context, do func(c *pgxpool.Conn) error) error {
+	var err error
+	for range s.pool.Config().MaxConns + 1 {
+		if err = s.try(ctx, do); !isBroken(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return unavailable(err)
+}
+
+func (s *Store) try(ctx context.Context, do func(c *pgxpool.Conn) error) error {
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		if s.queue.isClosed() {
+			return errClosed
+		}
+		return unavailable(err)
+	}
+	defer c.Release()
+	return do(c)
+}
+
+// transact runs do in a transaction that writes, again when it collided with
+// another.
+func (s *Store) transact(ctx context.Context, do func(tx pgx.Tx) error) error {
+	var err error
+	for range maxAttempts {
+		err = s.try(ctx, func(c *pgxpool.Conn) error { return pgx.BeginFunc(ctx, c, do) })
+		if !isCollision(err) {
+			break
+		}
+		runtime.Gosched()
+	}
+	return unavailable(err)
+}
