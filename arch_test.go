@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"internal/engine":           3,
 	"internal/job":              3,
 	"internal/store/sqlite":     3,
+	"internal/store/postgres":   3,
 	"config":                    2,
 	"config/internal/reference": 3,
 	"internal/card":             3,

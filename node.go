@@ -54,7 +54,8 @@ type Node struct {
 	starting sync.Once
 	startErr error
 	started  atomic.Bool
-	temp     string // a directory of the node's own, removed at the end
+	wires    []*wire.Handler // one for each configuration that was in effect
+	temp     string          // a directory of the node's own, removed at the end
 }
 
 // New opens the store of a configuration and builds its agents. The node does
@@ -231,6 +232,11 @@ func (n *Node) Drain(ctx context.Context) { n.engine.Drain(ctx) }
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.jobs.Stop()
 	err := n.engine.Stop(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, w := range n.wires {
+		w.Wait()
+	}
 	return errors.Join(err, n.close())
 }
 
@@ -332,13 +338,23 @@ func (n *Node) newHandler(c *config.Config) http.Handler {
 		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
 		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams,
 	})
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", n.serveHealth)
-	mux.HandleFunc("GET /readyz", n.serveReady)
-	mux.Handle("/callbacks/", n.callbacks)
-	mux.Handle("/api/v1/", n.apiHandler(authenticator))
-	mux.Handle("/", agentsHandler)
-	return mux
+	n.wires = append(n.wires, agentsHandler)
+	nodeAPI := n.apiHandler(authenticator)
+	// No ServeMux: it would redirect unclean paths, which no client expects.
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case path == "/healthz":
+			n.serveHealth(w, r)
+		case path == "/readyz":
+			n.serveReady(w, r)
+		case strings.HasPrefix(path, "/api/v1/"):
+			nodeAPI.ServeHTTP(w, r)
+		case strings.HasPrefix(path, "/callbacks/"):
+			n.callbacks.ServeHTTP(w, r)
+		default:
+			agentsHandler.ServeHTTP(w, r)
+		}
+	})
 }
 
 func (n *Node) authenticator(c *config.Config) auth.Authenticator {

@@ -183,3 +183,19 @@ func TestUnmarshalErrorNamesAreShort(t *testing.T) {
 		t.Errorf("got %v with a message of %d bytes", CodeOf(err), len(err.Error()))
 	}
 }
+
+func TestElementsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ open, element, end string }{
+		{`{"message":{"parts":[`, `{"text":""}`, `]}}`},
+		{`{"message":{"extensions":[`, `""`, `]}}`},
+	} {
+		for n, want := range map[int]Code{MaxElements: CodeInternal, MaxElements + 1: CodeInvalidParams} {
+			text := c.open + strings.Repeat(c.element+",", n-1) + c.element + c.end
+			err := Unmarshal([]byte(text), new(SendMessageRequest))
+			if (err == nil) != (n <= MaxElements) || err != nil && CodeOf(err) != want {
+				t.Errorf("%d times %s: %v", n, c.element, err)
+			}
+		}
+	}
+}

@@ -16,6 +16,11 @@ import (
 // MaxDepth is how deep objects and arrays may nest in JSON that is decoded.
 const MaxDepth = 100
 
+// MaxElements is how many elements the arrays of one JSON object may have
+// together, beside those in free JSON. It bounds the memory that a small input
+// can ask for.
+const MaxElements = 250_000
+
 // Decodable is an object of the protocol that can be read from JSON. Pointers
 // to all structs of this package that have a JSON form are Decodable.
 type Decodable interface {
@@ -91,6 +96,7 @@ type decoder struct {
 	dec     jsontext.Decoder
 	buf     bytes.Buffer
 	size    int    // of the input
+	count   int    // of the elements of arrays so far
 	key     []byte // the name of the current member, valid until the next read
 	scratch []byte // holds a key that had to be unescaped
 	path    []pathStep
@@ -110,7 +116,7 @@ func (d *decoder) reset(data []byte) {
 	d.size = len(data)
 	d.buf = *bytes.NewBuffer(data)
 	d.dec.Reset(&d.buf)
-	d.path, d.err = d.path[:0], nil
+	d.path, d.err, d.count = d.path[:0], nil, 0
 	d.recent = [3]string{}
 }
 
@@ -370,6 +376,10 @@ func (e *elements) nextOrNull(d *decoder) bool {
 	}
 	d.path = append(d.path[:e.depth], pathStep{index: e.index})
 	e.index++
+	if d.count++; d.count > MaxElements {
+		d.fail("makes more than %d elements in all", MaxElements)
+		return false
+	}
 	return true
 }
 
