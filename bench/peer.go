@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -69,5 +70,10 @@ func servePeer() {
 	handler := a2asrv.NewHandler(executor{}, a2asrv.WithCapabilityChecks(&a2a.AgentCapabilities{Streaming: true}))
 	mux := http.NewServeMux()
 	mux.Handle("/rpc", a2asrv.NewJSONRPCHandler(handler))
+	mux.HandleFunc("/memory", func(w http.ResponseWriter, _ *http.Request) {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		fmt.Fprintln(w, m.Mallocs, m.TotalAlloc)
+	})
 	_ = http.Serve(listener, mux)
 }

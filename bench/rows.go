@@ -31,58 +31,108 @@ func withHandoff(ctx context.Context, f func(*process) error) error {
 	return f(p)
 }
 
-// compare measures the two servers in turn and returns medians.
-func compare(ctx context.Context, rounds int, ours, theirs func(url string) (float64, error)) (handoff, peer float64, err error) {
-	peerProcess, err := startPeer(ctx)
+// compared are medians of the two servers, and what a request cost them in
+// memory.
+type compared struct {
+	handoff, peer         float64
+	handoffCost, peerCost cost
+}
+
+// cost is what a process has allocated.
+type cost struct{ allocations, bytes float64 }
+
+func (c cost) since(before cost, requests int) cost {
+	return cost{(c.allocations - before.allocations) / float64(requests), (c.bytes - before.bytes) / float64(requests)}
+}
+
+func (c cost) String() string {
+	return fmt.Sprintf("%.0f allocations and %.1f KB", c.allocations, c.bytes/1024)
+}
+
+// side is one of the servers: how it is measured, and with how many requests.
+type side struct {
+	requests int
+	measure  func(url string) (float64, error)
+}
+
+// compare measures the two servers in turn.
+func compare(ctx context.Context, rounds int, ours, theirs side) (compared, error) {
+	var c compared
+	peer, err := startPeer(ctx)
 	if err != nil {
-		return 0, 0, err
+		return c, err
 	}
-	defer peerProcess.stop()
+	defer peer.stop()
 	var a, b []float64
 	err = withHandoff(ctx, func(p *process) error {
+		ourBefore, err := p.cost()
+		if err != nil {
+			return err
+		}
+		theirBefore, err := peer.cost()
+		if err != nil {
+			return err
+		}
 		for range rounds {
-			x, err := ours(p.url)
+			x, err := ours.measure(p.url)
 			if err != nil {
 				return fmt.Errorf("handoff: %w", err)
 			}
-			y, err := theirs(peerProcess.url)
+			y, err := theirs.measure(peer.url)
 			if err != nil {
 				return fmt.Errorf("peer: %w", err)
 			}
 			a, b = append(a, x), append(b, y)
 		}
+		ourAfter, err := p.cost()
+		if err != nil {
+			return err
+		}
+		theirAfter, err := peer.cost()
+		if err != nil {
+			return err
+		}
+		c.handoffCost = ourAfter.since(ourBefore, rounds*ours.requests)
+		c.peerCost = theirAfter.since(theirBefore, rounds*theirs.requests)
 		return nil
 	})
 	if err != nil {
-		return 0, 0, err
+		return c, err
 	}
-	return median(a), median(b), nil
+	c.handoff, c.peer = median(a), median(b)
+	return c, nil
+}
+
+func (c compared) comment(what string) string {
+	return fmt.Sprintf("Memory that the server allocates for each %s: Handoff %s, a2a-go %s.", what, c.handoffCost, c.peerCost)
 }
 
 func benchSend(ctx context.Context, s scale) (row, error) {
-	measure := func(n int) func(string) (float64, error) {
-		return func(url string) (float64, error) {
+	measure := func(n int) side {
+		return side{n, func(url string) (float64, error) {
 			return rate(ctx, url, "echo hello", "TASK_STATE_COMPLETED", n)
-		}
+		}}
 	}
-	a, b, err := compare(ctx, s.rounds, measure(s.sends), measure(s.peerSends))
+	c, err := compare(ctx, s.rounds, measure(s.sends), measure(s.peerSends))
 	return row{
-		Name: "blocking SendMessage of a four-event task, 32 connections", Handoff: fmt.Sprintf("%.0f tasks/s", a),
-		Peer: fmt.Sprintf("%.0f tasks/s", b), Ratio: a / b, Budget: ">= 6x", Held: a/b >= 6,
+		Name: "blocking SendMessage of a four-event task, 32 connections", Handoff: fmt.Sprintf("%.0f tasks/s", c.handoff),
+		Peer: fmt.Sprintf("%.0f tasks/s", c.peer), Ratio: c.handoff / c.peer, Budget: ">= 6x", Held: c.handoff/c.peer >= 6,
+		Comment: c.comment("task"),
 	}, err
 }
 
 func benchMessage(ctx context.Context, s scale) (row, error) {
-	measure := func(url string) (float64, error) { return rate(ctx, url, "message hi", `"hi"`, s.sends) }
-	a, b, err := compare(ctx, s.rounds, measure, measure)
+	measure := side{s.sends, func(url string) (float64, error) { return rate(ctx, url, "message hi", `"hi"`, s.sends) }}
+	c, err := compare(ctx, s.rounds, measure, measure)
 	return row{
-		Name: "SendMessage answered by a Message, 32 connections", Handoff: fmt.Sprintf("%.0f/s", a),
-		Peer: fmt.Sprintf("%.0f/s", b), Ratio: a / b, Budget: ">= 2x", Held: a/b >= 2,
+		Name: "SendMessage answered by a Message, 32 connections", Handoff: fmt.Sprintf("%.0f/s", c.handoff),
+		Peer: fmt.Sprintf("%.0f/s", c.peer), Ratio: c.handoff / c.peer, Budget: ">= 2x", Held: c.handoff/c.peer >= 2,
+		Comment: c.comment("message"),
 	}, err
 }
 
 func benchChunks(ctx context.Context, s scale) (row, error) {
-	measure := func(url string) (float64, error) {
+	measure := side{1, func(url string) (float64, error) {
 		client := newClient(1)
 		defer client.CloseIdleConnections()
 		began := time.Now()
@@ -96,11 +146,12 @@ func benchChunks(ctx context.Context, s scale) (row, error) {
 			err = fmt.Errorf("%d frames", n)
 		}
 		return time.Since(began).Seconds(), err
-	}
-	a, b, err := compare(ctx, min(s.rounds, 3), measure, measure)
+	}}
+	c, err := compare(ctx, min(s.rounds, 3), measure, measure)
 	return row{
-		Name: "an artifact of 1,600 chunks of 40 bytes, streamed", Handoff: fmt.Sprintf("%.3f s", a),
-		Peer: fmt.Sprintf("%.3f s", b), Ratio: a / b, Budget: "<= 0.05x", Held: a/b <= 0.05,
+		Name: "an artifact of 1,600 chunks of 40 bytes, streamed", Handoff: fmt.Sprintf("%.3f s", c.handoff),
+		Peer: fmt.Sprintf("%.3f s", c.peer), Ratio: c.handoff / c.peer, Budget: "<= 0.05x", Held: c.handoff/c.peer <= 0.05,
+		Comment: c.comment("stream"),
 	}, err
 }
 

@@ -147,6 +147,24 @@ func (p *process) memory() (float64, error) {
 	return 0, errors.New("no VmRSS")
 }
 
+// cost returns what the process has allocated so far.
+func (p *process) cost() (c cost, err error) {
+	if p.dir == "" {
+		res, err := http.Get(strings.TrimSuffix(p.url, "rpc") + "memory")
+		if err != nil {
+			return c, err
+		}
+		defer res.Body.Close()
+		_, err = fmt.Fscan(res.Body, &c.allocations, &c.bytes)
+		return c, err
+	}
+	if c.allocations, err = p.metric("go_memstats_mallocs_total"); err != nil {
+		return c, err
+	}
+	c.bytes, err = p.metric("go_memstats_alloc_bytes_total")
+	return c, err
+}
+
 // metric reads the sum of a metric over the admin socket.
 func (p *process) metric(name string) (float64, error) {
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
