@@ -83,11 +83,17 @@ func (r *runner) Run(ctx context.Context, t *agent.Turn) error {
 	return err
 }
 
-// canceledText is how the engine says that a task was canceled, and not that a
-// limit was hit or that the turn goes to another node.
-const canceledText = "the task was canceled"
+// Reasons of the engine for ending a turn whose task is over. The second one is
+// seen when the cancel is noticed by a commit that comes too late for it; any
+// other reason is a limit, or a node that hands the turn over.
+const (
+	causeCanceled = "the task was canceled"
+	causeLost     = "the task was taken over by another node"
+)
 
-func canceled(cause error) bool { return cause != nil && cause.Error() == canceledText }
+func canceled(cause error) bool {
+	return cause != nil && (cause.Error() == causeCanceled || cause.Error() == causeLost)
+}
 
 // cancel tells the executor that its task was canceled.
 func (r *runner) cancel(ctx context.Context, exec *a2asrv.ExecutorContext, task *sdk.Task) error {

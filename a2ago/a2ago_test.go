@@ -292,6 +292,30 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A cancel may be noticed by a commit that comes too late for it.
+func TestCancelWhileCommitting(t *testing.T) {
+	t.Parallel()
+	e, _, c := start(t, func(ctx context.Context, exec *a2asrv.ExecutorContext, yield yield) {
+		for ctx.Err() == nil && yield(sdk.NewStatusUpdateEvent(exec, sdk.TaskStateWorking, nil), nil) {
+		}
+	})
+	for range 20 {
+		answer, err := c.SendMessage(t.Context(), &a2a.SendMessageRequest{
+			Message: client.NewMessage(a2a.Text("hi")), Configuration: &a2a.SendMessageConfiguration{ReturnImmediately: true},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: answer.Task.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if told := <-e.canceled; string(told.TaskID) != answer.Task.ID {
+			t.Errorf("Cancel was called for %s", told.TaskID)
+		}
+		<-e.cleaned
+	}
+}
+
 // An approval is a turn of its own; a denial never reaches the executor.
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
