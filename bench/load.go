@@ -94,10 +94,15 @@ func sendAll(ctx context.Context, host, path, text, want string, left *atomic.In
 	}
 	defer conn.Close()
 	r := bufio.NewReaderSize(conn, 16<<10)
-	var request, answer []byte
+	const number = "0000000000"
+	b := `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"` + number + `","role":"ROLE_USER","parts":[{"text":"` + text + `"}]}}}`
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\nContent-Length: %d\r\n\r\n%s", path, host, len(b), b)
+	id := bytes.Index(request, []byte(number))
+	var answer []byte
 	for left.Add(-1) >= 0 {
-		b := body("SendMessage", text, "")
-		request = fmt.Appendf(request[:0], "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\nContent-Length: %d\r\n\r\n%s", path, host, len(b), b)
+		for i, n := len(number)-1, ids.Add(1); i >= 0; i, n = i-1, n/10 {
+			request[id+i] = byte('0' + n%10)
+		}
 		if _, err := conn.Write(request); err != nil {
 			return err
 		}

@@ -92,6 +92,9 @@ func main() {
 			os.Exit(1)
 		}
 		fmt.Fprintf(os.Stderr, "%s | %s | %.2f | budget %s | held %v\n", r.Handoff, cmp.Or(r.Peer, "-"), r.Ratio, r.Budget, r.Held)
+		if r.Comment != "" {
+			fmt.Fprintln(os.Stderr, "            ", r.Comment)
+		}
 		rows = append(rows, r)
 	}
 	if *only == "" && !*small {

@@ -31,22 +31,23 @@ func withHandoff(ctx context.Context, f func(*process) error) error {
 	return f(p)
 }
 
-// compared are medians of the two servers, and what a request cost them in
-// memory.
+// compared are medians of the two servers, and what a request cost
+// them.
 type compared struct {
 	handoff, peer         float64
 	handoffCost, peerCost cost
 }
 
-// cost is what a process has allocated.
-type cost struct{ allocations, bytes float64 }
+// cost is what a process has used: memory allocated, and seconds of CPU.
+type cost struct{ allocations, bytes, cpu float64 }
 
 func (c cost) since(before cost, requests int) cost {
-	return cost{(c.allocations - before.allocations) / float64(requests), (c.bytes - before.bytes) / float64(requests)}
+	n := float64(requests)
+	return cost{(c.allocations - before.allocations) / n, (c.bytes - before.bytes) / n, (c.cpu - before.cpu) / n}
 }
 
 func (c cost) String() string {
-	return fmt.Sprintf("%.0f allocations and %.1f KB", c.allocations, c.bytes/1024)
+	return fmt.Sprintf("%.0f µs of CPU, %.0f allocations, %.1f KB", c.cpu*1e6, c.allocations, c.bytes/1024)
 }
 
 // side is one of the servers: how it is measured, and with how many requests.
@@ -104,7 +105,7 @@ func compare(ctx context.Context, rounds int, ours, theirs side) (compared, erro
 }
 
 func (c compared) comment(what string) string {
-	return fmt.Sprintf("Memory that the server allocates for each %s: Handoff %s, a2a-go %s.", what, c.handoffCost, c.peerCost)
+	return fmt.Sprintf("What the server spends on each %s: Handoff %s; a2a-go %s. The load generator has its share of the same two cores.", what, c.handoffCost, c.peerCost)
 }
 
 func benchSend(ctx context.Context, s scale) (row, error) {

@@ -149,6 +149,9 @@ func (p *process) memory() (float64, error) {
 
 // cost returns what the process has allocated so far.
 func (p *process) cost() (c cost, err error) {
+	if c.cpu, err = p.cpu(); err != nil {
+		return c, err
+	}
 	if p.dir == "" {
 		res, err := http.Get(strings.TrimSuffix(p.url, "rpc") + "memory")
 		if err != nil {
@@ -163,6 +166,28 @@ func (p *process) cost() (c cost, err error) {
 	}
 	c.bytes, err = p.metric("go_memstats_alloc_bytes_total")
 	return c, err
+}
+
+// cpu returns the seconds of CPU that the process has used.
+func (p *process) cpu() (float64, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, errors.New("no CPU time")
+	}
+	ticks := 0.0
+	for _, f := range fields[11:13] { // utime and stime
+		n, err := strconv.ParseFloat(f, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return ticks / 100, nil
 }
 
 // metric reads the sum of a metric over the admin socket.
