@@ -95,7 +95,7 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	cfg := engine.Config{
-		Store: n.store, Logger: n.log, Node: nodeName(), Observer: n.metrics, Tracer: n.tracing,
+		Store: n.store, Logger: n.log, Node: nodeName(), Observer: n.metrics, Tracer: n.tracing.Tracer,
 		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
 		Turns:  c.Limits.Turns, Queue: c.Limits.Queue,
 		JobsDue: func(at time.Time) { n.jobs.Due(at) },
@@ -333,7 +333,7 @@ func (n *Node) newHandler(c *config.Config) http.Handler {
 	authenticator := n.authenticator(c)
 	agentsHandler := wire.NewHandler(wire.Options{
 		Engine: n.engine, Agents: func() *wire.Set { return n.current.Load().set },
-		Auth: authenticator, Logger: n.log, Tracer: n.tracing, Observe: n.metrics.Request,
+		Auth: authenticator, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request,
 		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
 		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
 		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams,

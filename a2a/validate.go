@@ -26,6 +26,7 @@ const (
 // checker collects what is wrong with a value.
 type checker struct {
 	violations []Violation
+	prefix     string // of the paths of fields
 }
 
 // err returns one error that names every field that is wrong, or nil.
@@ -43,7 +44,7 @@ func (c *checker) add(field, description string) {
 	if len(c.violations) == maxViolations {
 		return
 	}
-	c.violations = append(c.violations, Violation{Field: field, Description: description})
+	c.violations = append(c.violations, Violation{Field: c.prefix + field, Description: description})
 }
 
 const missing = "is required"
@@ -109,7 +110,7 @@ func (r *SendMessageRequest) Validate() error {
 	if r.Message == nil {
 		c.add("message", missing)
 	} else {
-		r.Message.check(&c, "message")
+		r.Message.check(&c, "message.")
 		if r.Message.Role == RoleAgent {
 			c.add("message.role", "must be ROLE_USER in a message to an agent")
 		}
@@ -132,26 +133,25 @@ func (v *Message) Validate() error {
 	return c.err()
 }
 
-// check checks the message that stands at that path, "" for one that stands
-// alone.
-func (v *Message) check(c *checker, path string) {
-	if path != "" {
-		path += "."
-	}
-	c.requiredID(path+"messageId", v.MessageID)
-	c.id(path+"contextId", v.ContextID)
-	c.id(path+"taskId", v.TaskID)
+// check checks the message whose fields have paths with that prefix.
+func (v *Message) check(c *checker, prefix string) {
+	outer := c.prefix
+	c.prefix += prefix
+	defer func() { c.prefix = outer }()
+	c.requiredID("messageId", v.MessageID)
+	c.id("contextId", v.ContextID)
+	c.id("taskId", v.TaskID)
 	if v.Role != RoleUser && v.Role != RoleAgent {
-		c.add(path+"role", missing)
+		c.add("role", missing)
 	}
-	checkParts(c, path+"parts", v.Parts)
-	c.object(path+"metadata", v.Metadata)
+	checkParts(c, "parts", v.Parts)
+	c.object("metadata", v.Metadata)
 	if len(v.ReferenceTaskIDs) > MaxReferenceTaskIDs {
-		c.add(path+"referenceTaskIds", "has more than "+strconv.Itoa(MaxReferenceTaskIDs)+" elements")
+		c.add("referenceTaskIds", "has more than "+strconv.Itoa(MaxReferenceTaskIDs)+" elements")
 		return
 	}
 	for i, id := range v.ReferenceTaskIDs {
-		c.requiredID(element(path+"referenceTaskIds", i), id)
+		c.requiredID(element("referenceTaskIds", i), id)
 	}
 }
 
