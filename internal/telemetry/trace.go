@@ -23,7 +23,7 @@ type TraceConfig struct {
 // Tracing makes spans and sends them to a collector.
 type Tracing struct {
 	Tracer trace.Tracer // nil when no traces are wanted
-	stop func(context.Context) error
+	stop   func(context.Context) error
 }
 
 // NewTracing returns the tracing that the configuration asks for. Stop flushes

@@ -1,0 +1,97 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"handoff.example/handoff/internal/job"
+	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func add(t *testing.T, s store.Store, jobs ...store.Job) {
+	t.Helper()
+	if err := s.Commit(t.Context(), &store.Change{Jobs: jobs}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJobsAreDoneWhenTheyAreDue(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	began := time.Now()
+	add(t, s, store.Job{Kind: "a", Task: "early", Due: began.Add(-time.Hour)})
+	done := make(chan string)
+	r := job.NewRunner(s, map[string]job.Handler{"a": func(ctx context.Context, j *store.Job) error {
+		if time.Now().Before(j.Due) {
+			t.Errorf("%s was done before it was due", j.Task)
+		}
+		done <- j.Task
+		return s.Commit(ctx, &store.Change{Finish: j.ID})
+	}}, slog.New(slog.DiscardHandler))
+	r.Start()
+	defer r.Stop()
+	if got := <-done; got != "early" {
+		t.Errorf("got %s", got)
+	}
+	// Made while the runner sleeps, the later one first.
+	for _, j := range []store.Job{{Kind: "a", Task: "second", Due: time.Now().Add(60 * time.Millisecond)}, {Kind: "a", Task: "first", Due: time.Now().Add(20 * time.Millisecond)}} {
+		add(t, s, j)
+		r.Due(j.Due)
+	}
+	for _, want := range []string{"first", "second"} {
+		if got := <-done; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if next, err := s.NextJob(t.Context()); err != nil || !next.IsZero() && time.Until(next) < time.Second {
+		t.Errorf("a job is left: %v, %v", next, err)
+	}
+}
+
+func TestAFailedJobStays(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	add(t, s, store.Job{Kind: "a", Task: "t", Due: time.Now()}, store.Job{Kind: "unknown", Task: "t", Due: time.Now()})
+	var tries atomic.Int32
+	failed := make(chan struct{})
+	r := job.NewRunner(s, map[string]job.Handler{"a": func(context.Context, *store.Job) error {
+		if tries.Add(1) == 1 {
+			close(failed)
+		}
+		return errors.New("not now")
+	}}, slog.New(slog.DiscardHandler))
+	r.Start()
+	<-failed
+	r.Stop()
+	next, err := s.NextJob(t.Context())
+	if err != nil || next.IsZero() || !next.After(time.Now()) {
+		t.Errorf("the job comes again at %v, %v", next, err)
+	}
+	if tries.Load() != 1 {
+		t.Errorf("%d tries at once", tries.Load())
+	}
+}
