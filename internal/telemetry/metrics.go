@@ -146,8 +146,9 @@ func (c *stockCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect sends the metrics.
 func (c *stockCollector) Collect(ch chan<- prometheus.Metric) {
+	stock := c.stock()
 	now := time.Now()
-	for _, s := range c.stock() {
+	for _, s := range stock {
 		ch <- prometheus.MustNewConstMetric(stockCount, prometheus.GaugeValue, float64(s.Count), s.Agent, s.State)
 		if !s.Oldest.IsZero() {
 			ch <- prometheus.MustNewConstMetric(stockAge, prometheus.GaugeValue, now.Sub(s.Oldest).Seconds(), s.Agent, s.State)
