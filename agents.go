@@ -49,6 +49,9 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 		return nil, err
 	}
 	for _, w := range warnings {
+		if w.Path == "agents" && c.File() == "" {
+			continue // a program that has its agents to itself adds them later
+		}
 		n.log.Warn("The configuration is probably not meant so", "path", w.Path, "problem", w.Message)
 	}
 	a := &agents{config: &merged, specs: map[string]*engine.Spec{}}

@@ -73,7 +73,7 @@ func (r *runner) Run(ctx context.Context, t *agent.Turn) error {
 	err = x.run(r.executor.Execute(inner, exec))
 	if !x.ended && ctx.Err() != nil {
 		err = context.Cause(ctx)
-		if canceled(err) {
+		if errors.Is(err, agent.ErrCanceled) {
 			err = errors.Join(err, r.cancel(inner, exec, x.task))
 		}
 	}
@@ -81,18 +81,6 @@ func (r *runner) Run(ctx context.Context, t *agent.Turn) error {
 		cleaner.Cleanup(context.WithoutCancel(inner), exec, x.result(), err)
 	}
 	return err
-}
-
-// Reasons of the engine for ending a turn whose task is over. The second one is
-// seen when the cancel is noticed by a commit that comes too late for it; any
-// other reason is a limit, or a node that hands the turn over.
-const (
-	causeCanceled = "the task was canceled"
-	causeLost     = "the task was taken over by another node"
-)
-
-func canceled(cause error) bool {
-	return cause != nil && (cause.Error() == causeCanceled || cause.Error() == causeLost)
 }
 
 // cancel tells the executor that its task was canceled.

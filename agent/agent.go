@@ -63,6 +63,7 @@ type Info struct {
 	// Skills are those of the agent that the caller may use.
 	Skills     []a2a.AgentSkill
 	Extensions []string  // URIs that the client activated and the agent declares
+	Metadata   a2a.JSON  // of the request that started the task (A2A §3.2.5); nil when there is none
 	References []string  // ids of other tasks of the caller that the message refers to
 	Deadline   time.Time // when the limit on the task's total time hits; zero: none
 	// Traceparent is the W3C trace context of the message that started the
@@ -122,6 +123,21 @@ var (
 	// ErrMessageFirst says that a message step came after other steps. The
 	// task has failed with an invalid agent response.
 	ErrMessageFirst = errors.New("a message step has to be the first and only one")
+)
+
+// Why the context of a turn ended, as context.Cause says it. A limit is another
+// reason, whose text names it.
+var (
+	// ErrCanceled says that the task was canceled.
+	ErrCanceled = errors.New("the task was canceled")
+	// ErrTakenOver says that another node runs the task now.
+	ErrTakenOver = errors.New("the task was taken over by another node")
+	// ErrHandedOver says that the node is stopping, and that the turn goes on
+	// as another attempt.
+	ErrHandedOver = errors.New("the node is stopping and hands the turn over")
+	// ErrStopping says that the node is stopping, and that the grace period of
+	// a turn that cannot be handed over has passed.
+	ErrStopping = errors.New("the node is stopping and its grace period is over")
 )
 
 // Text returns the text of the newest message, or "".

@@ -47,6 +47,7 @@ type Artifact struct {
 	Append      bool
 	Last        bool     // no more chunks follow
 	Metadata    a2a.JSON // an object, or nil
+	Extensions  []string // URIs of extensions that contributed to it (A2A §4.6.2)
 }
 
 // Ask is a question to the client.

@@ -226,6 +226,7 @@ func parseArtifact(value jsontext.Value) (*Artifact, error) {
 		Append:      o.boolean("append"),
 		Last:        o.boolean("last"),
 		Metadata:    o.optional("metadata"),
+		Extensions:  o.strings("extensions"),
 	}
 	if v := o.optional("parts"); v != nil {
 		if a.Parts, err = parseParts("artifact.parts", v); err != nil {
@@ -515,6 +516,7 @@ func (a *Artifact) appendJSON(dst []byte) []byte {
 	w.boolean("append", a.Append)
 	w.boolean("last", a.Last)
 	w.raw("metadata", a.Metadata)
+	w.texts("extensions", a.Extensions)
 	return append(w.dst, '}')
 }
 

@@ -64,6 +64,7 @@ func AppendTurnJSON(dst []byte, t *Turn, history []a2a.Message, artifacts []a2a.
 		w.dst = appendList(w.dst, t.Skills, func(dst []byte, s *a2a.AgentSkill) []byte { return s.AppendJSON(dst) })
 	}
 	w.texts("extensions", t.Extensions)
+	w.raw("metadata", t.Metadata)
 	w.texts("references", t.References)
 	w.time("deadline", t.Deadline)
 	w.text("traceparent", t.Traceparent)
@@ -138,6 +139,7 @@ func ParseTurn(data []byte) (*TurnData, error) {
 		Accept:      o.strings("accept"),
 		Skill:       o.string("skill"),
 		Extensions:  o.strings("extensions"),
+		Metadata:    o.optional("metadata"),
 		References:  o.strings("references"),
 		Deadline:    o.time("deadline"),
 		Traceparent: o.string("traceparent"),

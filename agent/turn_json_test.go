@@ -32,6 +32,7 @@ func fullTurn() agent.TurnData {
 			Accept: []string{"text/plain"}, Skill: "book",
 			Skills:      []a2a.AgentSkill{{ID: "book", Name: "Book", Description: "Books.", Tags: []string{"x"}}},
 			Extensions:  []string{"urn:x"},
+			Metadata:    a2a.JSON(`{"priority":1}`),
 			References:  []string{"t-0"},
 			Deadline:    time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC),
 			Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",

@@ -32,7 +32,7 @@ type meta struct {
 	Accept      []string     `json:"accept,omitempty"`
 	Extensions  []string     `json:"extensions,omitempty"`
 	Traceparent string       `json:"traceparent,omitempty"`
-	Metadata    a2a.JSON     `json:"metadata,omitempty"` // of the task
+	Metadata    a2a.JSON     `json:"metadata,omitempty"` // of the request
 }
 
 func (m *meta) encode() []byte {
@@ -290,7 +290,7 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, fro
 	if contextID == "" {
 		contextID = newID()
 	}
-	m := &meta{Caller: q.Caller, Accept: q.Config.AcceptedOutputModes, Extensions: q.Extensions, Traceparent: traceparent(ctx)}
+	m := &meta{Caller: q.Caller, Accept: q.Config.AcceptedOutputModes, Metadata: q.Metadata, Extensions: q.Extensions, Traceparent: traceparent(ctx)}
 	message := *q.Message
 	id := newID()
 	message.TaskID, message.ContextID = id, contextID

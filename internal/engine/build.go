@@ -134,7 +134,7 @@ func (b *builder) artifact(o *outcome, a *agent.Artifact) {
 	update := &a2a.TaskArtifactUpdateEvent{
 		TaskID: b.task, ContextID: b.context, Append: add, LastChunk: a.Last,
 		Artifact: a2a.Artifact{
-			ArtifactID: id, Name: a.Name, Description: a.Description, Parts: a.Parts, Metadata: a.Metadata,
+			ArtifactID: id, Name: a.Name, Description: a.Description, Parts: a.Parts, Metadata: a.Metadata, Extensions: a.Extensions,
 		},
 	}
 	o.events = append(o.events, artifactEvent(update))

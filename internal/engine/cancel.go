@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -44,7 +45,7 @@ func (e *Engine) Cancel(ctx context.Context, scope store.Scope, spec *Spec, id s
 		}
 	}
 	if r := e.run(id); r != nil {
-		r.halt(errCanceled)
+		r.halt(agent.ErrCanceled)
 	}
 	return e.Get(ctx, scope, spec, id, nil)
 }

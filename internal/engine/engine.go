@@ -263,7 +263,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	close(e.drained)
 	for _, r := range e.active() {
 		if r.spec.OnInterrupt == InterruptResume {
-			r.halt(errHandedOver)
+			r.halt(agent.ErrHandedOver)
 		}
 	}
 	done := make(chan struct{})
@@ -277,7 +277,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	for _, r := range e.active() {
-		r.halt(errShutdown)
+		r.halt(agent.ErrStopping)
 	}
 	<-done
 }
@@ -355,14 +355,6 @@ func (e *Engine) run(id string) *run {
 	defer e.mu.Unlock()
 	return e.runs[id]
 }
-
-// Why a run is halted.
-var (
-	errCanceled   = errors.New("the task was canceled")
-	errLost       = errors.New("the task was taken over by another node")
-	errHandedOver = errors.New("the node is stopping and hands the turn over")
-	errShutdown   = errors.New("the node is stopping and its grace period is over")
-)
 
 // ErrDraining ends the streams of a node that is stopping.
 var ErrDraining = errors.New("the node is stopping; reconnect")

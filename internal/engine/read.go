@@ -150,8 +150,7 @@ func taskOf(item *store.Item) (*a2a.Task, error) {
 	if response.StatusUpdate != nil {
 		t.Status = response.StatusUpdate.Status
 	}
-	t.Metadata = decodeMeta(item.Meta).Metadata
-	if t.Status.State.Terminal() && item.Unread() > 0 && t.Metadata == nil {
+	if t.Status.State.Terminal() && item.Unread() > 0 {
 		// Messages that came too late for the agent to see them.
 		t.Metadata = a2a.JSON(`{"unread":` + strconv.FormatInt(item.Unread(), 10) + `}`)
 	}

@@ -260,7 +260,7 @@ func (r *run) info() agent.Info {
 		Agent: r.spec.ID, TaskID: r.id, ContextID: r.row.Context,
 		Number: r.row.Turn, Attempt: r.row.Attempt, Done: r.row.Done,
 		Cause: r.cause, Messages: r.input, Grant: r.grant, State: r.private,
-		Caller: r.meta.Caller, Accept: r.meta.Accept, Extensions: r.meta.Extensions,
+		Caller: r.meta.Caller, Accept: r.meta.Accept, Metadata: r.meta.Metadata, Extensions: r.meta.Extensions,
 		Skills: r.spec.Skills, Traceparent: r.meta.Traceparent,
 	}
 	if len(r.input) > 0 {
@@ -502,10 +502,10 @@ func (r *run) begin() error {
 
 // finishHalted ends a turn that was stopped from outside.
 func (r *run) finishHalted(steps []agent.Step, reason error) {
-	if errors.Is(reason, errCanceled) || errors.Is(reason, errLost) {
+	if errors.Is(reason, agent.ErrCanceled) || errors.Is(reason, agent.ErrTakenOver) {
 		return // the task is somebody else's already
 	}
-	if errors.Is(reason, errHandedOver) {
+	if errors.Is(reason, agent.ErrHandedOver) {
 		if r.row.Key == 0 {
 			r.refuse(errDraining)
 			return
@@ -536,7 +536,11 @@ func (r *run) finishHalted(steps []agent.Step, reason error) {
 // the lease brings the task back.
 func (r *run) giveUp(err error) {
 	if errors.Is(err, store.ErrConflict) {
-		r.halt(errLost)
+		reason := agent.ErrTakenOver
+		if row, rerr := r.e.store.Task(context.Background(), nodeScope, r.id); rerr == nil && row.State == a2a.StateCanceled {
+			reason = agent.ErrCanceled
+		}
+		r.halt(reason)
 		return
 	}
 	r.log().Error("Steps could not be committed", "error", err)

@@ -251,11 +251,13 @@ func TestRow10And11_StreamsStayAlive(t *testing.T) {
 			}
 		}
 		id := s.must().Task.ID
-		go func() { // something is to come after the silence
-			time.Sleep(150 * time.Millisecond)
+		var canceled sync.WaitGroup
+		canceled.Go(func() { // something is to come after the silence
+			<-time.After(150 * time.Millisecond)
 			n.call(rpc, "CancelTask", object{"id": id})
-		}()
+		})
 		events := s.rest()
+		canceled.Wait()
 		if last := events[len(events)-1]; last.state() != "TASK_STATE_CANCELED" {
 			t.Errorf("last frame %s", last.Data)
 		}
