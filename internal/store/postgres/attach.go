@@ -220,7 +220,9 @@ func (b *work) writeClaims(q *pgx.Batch) {
 // again after retry.
 func (s *Store) Jobs(ctx context.Context, limit int, retry time.Duration) ([]store.Job, error) {
 	var jobs []store.Job
-	err := s.try(ctx, func(c *pgxpool.Conn) error {
+	// When the answer is lost, they come again like those of a node that died.
+	err := s.read(ctx, func(c *pgxpool.Conn) error {
+		jobs = nil
 		rows, err := c.Query(ctx, `WITH due AS MATERIALIZED (
   SELECT id, due FROM jobs WHERE due <= `+nowSQL+` ORDER BY due, id LIMIT $1 FOR UPDATE SKIP LOCKED
 ) UPDATE jobs j SET due = `+nowSQL+` + $2, attempt = j.attempt + 1 FROM due WHERE j.id = due.id
@@ -239,7 +241,7 @@ func (s *Store) Jobs(ctx context.Context, limit int, retry time.Duration) ([]sto
 		return err
 	})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	slices.SortFunc(jobs, func(a, b store.Job) int { return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID)) })
 	return jobs, nil

@@ -105,9 +105,10 @@ func isRefused(err error) bool {
 
 // isCollision reports whether an error comes from another transaction at the
 // same time, so that the next attempt may succeed: a serialization failure, a
-// deadlock, or a row that another has inserted.
+// deadlock, a row that another has inserted, or tables that another has changed
+// since a statement was prepared.
 func isCollision(err error) bool {
-	return slices.Contains([]string{"40001", "40P01", uniqueViolation}, code(err))
+	return slices.Contains([]string{"40001", "40P01", uniqueViolation, "0A000"}, code(err))
 }
 
 const uniqueViolation = "23505"
@@ -126,12 +127,13 @@ func isBroken(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		// Ended by the server: it stops, has crashed, or found us idle.
-		return e.SeverityUnlocalized == "FATAL" || e.SeverityUnlocalized == "PANIC" || strings.HasPrefix(e.Code, "57P") || strings.HasPrefix(e.Code, "25P03")
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return false // there was none
 	}
-	_, refused := errors.AsType[*pgconn.ConnectError](err)
-	return !refused && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrNotFound) &&
+	if _, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return !isRefused(err) // ended by the server: it stops, has crashed, or found us idle
+	}
+	return !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrNotFound) &&
 		!errors.Is(err, store.ErrConflict) && !errors.Is(err, pgx.ErrNoRows)
 }
 

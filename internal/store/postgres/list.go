@@ -120,14 +120,20 @@ func (l *lister) where(args *arguments) string {
 // findRealms finds out which realms to read.
 func (l *lister) findRealms(ctx context.Context) error {
 	var args arguments
-	counted := "x.realm = r.id"
 	where := l.where(&args)
+	state := ""
 	if l.query.State != 0 {
-		counted += " AND x.state = " + args.add(int64(l.query.State))
+		state = " AND x.state = " + args.add(int64(l.query.State))
 	}
-	rows, err := l.tx.Query(ctx, "SELECT r.id FROM realms r WHERE "+where+
-		" AND (EXISTS (SELECT 1 FROM totals x WHERE "+counted+") OR EXISTS (SELECT 1 FROM total_deltas x WHERE "+counted+")) LIMIT "+
-		args.add(maxMerged+1), args...)
+	// Subqueries with a limit stay what they are: a search in an index each.
+	query := "SELECT r.id FROM realms r CROSS JOIN LATERAL ((SELECT 1 FROM totals x WHERE x.realm = r.id" + state +
+		" LIMIT 1) UNION ALL (SELECT 1 FROM total_deltas x WHERE x.realm = r.id" + state + " LIMIT 1) LIMIT 1) counted WHERE " + where
+	if l.query.Context != "" {
+		named := " x.context = " + args.add([]byte(l.query.Context)) + state
+		query = "SELECT r.id FROM (SELECT x.realm FROM context_totals x WHERE" + named + " UNION SELECT x.realm FROM context_deltas x WHERE" + named +
+			") counted CROSS JOIN LATERAL (SELECT * FROM realms o WHERE o.id = counted.realm LIMIT 1) r WHERE " + where
+	}
+	rows, err := l.tx.Query(ctx, query+" LIMIT "+args.add(maxMerged+1), args...)
 	if err != nil {
 		return err
 	}
@@ -148,17 +154,13 @@ func (l *lister) states() []int64 {
 
 // total counts the tasks of all pages: from the totals, or one by one when the
 // time of the status counts.
-func (l *lister) total(ctx context.Context) (int64, error) {
+func (l *lister) total(ctx context.Context) (n int64, err error) {
 	var args arguments
 	condition := "x.state = ANY(" + args.add(l.states()) + "::smallint[])"
-	if l.realms != nil {
-		condition += " AND x.realm = w.realm"
-	}
 	if l.query.Context != "" {
 		condition += " AND x.context = " + args.add([]byte(l.query.Context))
 	}
-	tables := []string{"totals", "total_deltas"}
-	sum := "sum(x.n)"
+	tables, sum := []string{"totals", "total_deltas"}, "sum(x.n)"
 	switch {
 	case !l.query.After.IsZero():
 		tables, sum = []string{"tasks"}, "count(*)"
@@ -166,24 +168,28 @@ func (l *lister) total(ctx context.Context) (int64, error) {
 	case l.query.Context != "":
 		tables = []string{"context_totals", "context_deltas"}
 	}
-	parts := make([]string, len(tables))
-	for i, table := range tables {
-		parts[i] = "coalesce((SELECT " + sum + " FROM " + table + " x WHERE " + condition + "), 0)"
+	// Either each realm is looked up, or the realm of each is checked.
+	from := ""
+	switch {
+	case l.realms != nil:
+		condition += " AND x.realm = w.realm"
+		from = " FROM unnest(" + args.add(l.realms) + "::integer[]) AS w(realm)"
+	case l.scope.All() && l.query.Agent == "":
+	case tables[0] == "totals":
+		condition += " AND x.realm = r.id"
+		from = " FROM realms r WHERE " + l.where(&args)
+	default:
+		condition += " AND x.realm IN (SELECT r.id FROM realms r WHERE " + l.where(&args) + ")"
 	}
-	if l.realms != nil {
-		return l.number(ctx, "SELECT coalesce(sum("+strings.Join(parts, " + ")+"), 0)::bigint FROM unnest("+args.add(l.realms)+"::integer[]) AS w(realm)", args)
+	var parts []string
+	for _, table := range tables {
+		parts = append(parts, "coalesce((SELECT "+sum+" FROM "+table+" x WHERE "+condition+"), 0)")
 	}
-	if !l.scope.All() || l.query.Agent != "" {
-		within := " AND x.realm IN (SELECT r.id FROM realms r WHERE " + l.where(&args) + ")), 0)"
-		for i := range parts {
-			parts[i] = strings.TrimSuffix(parts[i], "), 0)") + within
-		}
+	counted := strings.Join(parts, " + ")
+	if from != "" {
+		counted = "coalesce(sum(" + counted + "), 0)"
 	}
-	return l.number(ctx, "SELECT ("+strings.Join(parts, " + ")+")::bigint", args)
-}
-
-func (l *lister) number(ctx context.Context, query string, args arguments) (n int64, err error) {
-	err = l.tx.QueryRow(ctx, query, args...).Scan(&n)
+	err = l.tx.QueryRow(ctx, "SELECT ("+counted+")::bigint"+from, args...).Scan(&n)
 	return n, err
 }
 
@@ -253,9 +259,12 @@ func (l *lister) moved(ctx context.Context, at *cursor, n int) ([]listed, error)
 	outside := "(w.rev > " + rev + " OR w.rev >> " + fmt.Sprint(unitBits) + " = ANY(" + units + "::bigint[]))"
 	// Each task goes back from status to status until it is in the snapshot.
 	return collectListed(l.tx.Query(ctx, `WITH RECURSIVE moves AS MATERIALIZED (`+scan+`), walk AS (
-  SELECT m.rev, m.key, e.prev_status FROM moves m JOIN tasks t ON t.key = m.key JOIN events e ON e.task = t.key AND e.seq = t.status_row
+  SELECT m.rev, m.key, e.prev_status FROM moves m
+  CROSS JOIN LATERAL (SELECT t.status_row FROM tasks t WHERE t.key = m.key LIMIT 1) t
+  CROSS JOIN LATERAL (SELECT e.prev_status FROM events e WHERE e.task = m.key AND e.seq = t.status_row LIMIT 1) e
   UNION ALL
-  SELECT e.rev, w.key, e.prev_status FROM walk w JOIN events e ON e.task = w.key AND e.seq = w.prev_status WHERE `+outside+`
+  SELECT e.rev, w.key, e.prev_status FROM walk w
+  CROSS JOIN LATERAL (SELECT e.rev, e.prev_status FROM events e WHERE e.task = w.key AND e.seq = w.prev_status LIMIT 1) e WHERE `+outside+`
 ) SELECT w.rev, w.key FROM walk w WHERE w.rev < `+after+` AND NOT `+outside+` ORDER BY 1 DESC LIMIT `+limit, args...))
 }
 
@@ -325,7 +334,10 @@ func (l *lister) items(ctx context.Context, entries []listed) ([]store.Item, err
 	}
 	items := make([]store.Item, 0, len(found))
 	for _, item := range found {
-		items = append(items, *item) // nothing is removed in one snapshot
+		if item == nil {
+			return nil, errFrame // nothing is removed in one snapshot
+		}
+		items = append(items, *item)
 	}
 	return items, nil
 }

@@ -40,15 +40,15 @@ func run(m *testing.M) (code int) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer func() {
-			if err := shared.close(); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				code = 1
-			}
-		}()
 		sharedDSN = shared.dsn()
 	}
 	code = m.Run()
+	for _, s := range started() {
+		if err := s.close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -74,11 +74,15 @@ var errClosed = fmt.Errorf("%w: store is closed", store.ErrUnavailable)
 // is a URL or the keywords of libpq, TLS included; the tables are in the first
 // schema of its search_path, which is made when it is not there.
 func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
-	opts.setDefaults()
 	config, err := parse(dsn)
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	return open(ctx, config, opts)
+}
+
+func open(ctx context.Context, config *pgxpool.Config, opts Options) (*Store, error) {
+	opts.setDefaults()
 	if opts.Readers > 0 {
 		config.MaxConns = int32(min(opts.Readers, 1<<16))
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // server is a PostgreSQL server of the tests' own.
@@ -60,7 +61,22 @@ func newServer(fsync bool) (s *server, err error) {
 	if err := s.run("initdb", "-D", s.data(), "-U", "handoff", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
 		return nil, err
 	}
+	running.Lock()
+	running.servers = append(running.servers, s)
+	running.Unlock()
 	return s, s.start()
+}
+
+// running are the servers that newServer has made, to be closed at the end.
+var running struct {
+	sync.Mutex
+	servers []*server
+}
+
+func started() []*server {
+	running.Lock()
+	defer running.Unlock()
+	return running.servers
 }
 
 // becomeOther gives the folder to a user who may run a server: root may not.
@@ -118,7 +134,12 @@ func (s *server) stop(mode string) error {
 
 // close stops the server and removes all it has left.
 func (s *server) close() error {
-	return errors.Join(s.stop("immediate"), os.RemoveAll(s.folder))
+	if err := s.run("pg_ctl", "-D", s.data(), "status"); err == nil {
+		if err := s.stop("immediate"); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(s.folder)
 }
 
 func (s *server) dsn() string {

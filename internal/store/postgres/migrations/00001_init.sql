@@ -103,7 +103,7 @@ CREATE TABLE tasks (
 CREATE UNIQUE INDEX tasks_id ON tasks (id);
 CREATE INDEX tasks_rev ON tasks (rev);
 CREATE INDEX tasks_state ON tasks (realm, state, rev);
-CREATE INDEX tasks_context ON tasks (realm, context, state, rev);
+CREATE INDEX tasks_context ON tasks (context, realm, state, rev);
 CREATE INDEX tasks_lease ON tasks (lease) WHERE lease > 0;
 CREATE INDEX tasks_expires ON tasks (expires) WHERE expires > 0 AND state IN (3, 4, 5, 7);
 
@@ -148,7 +148,7 @@ CREATE TABLE context_totals (
   state   smallint NOT NULL,
   n       bigint NOT NULL,
   context bytea NOT NULL,
-  PRIMARY KEY (realm, context, state)
+  PRIMARY KEY (context, realm, state)
 ) WITH (fillfactor = 85);
 CREATE TABLE context_deltas (
   realm   integer NOT NULL,
@@ -156,7 +156,7 @@ CREATE TABLE context_deltas (
   n       bigint NOT NULL,
   context bytea NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
-CREATE INDEX context_deltas_context ON context_deltas (realm, context, state);
+CREATE INDEX context_deltas_context ON context_deltas (context, realm, state);
 
 CREATE TABLE private (
   task  bigint PRIMARY KEY,
