@@ -81,7 +81,7 @@ func (k *committer) commit(batch []*op) {
 }
 
 // transact applies a batch in one transaction. An error says that nothing of it
-// was kept, unless it wraps errUnknown.
+// was kept, unless it wraps ErrUnknown.
 func (k *committer) transact(batch []*op) error {
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
@@ -154,8 +154,10 @@ func (k *committer) disconnect() {
 	k.conn = nil
 }
 
-// errUnknown says that a change may have been made or not.
-var errUnknown = errors.New("it is not known whether the change was made")
+// ErrUnknown says that a change may have been made or not: the database went
+// away with the answer and has not come back for Options.Resolve. It comes with
+// store.ErrUnavailable.
+var ErrUnknown = errors.New("it is not known whether the change was made")
 
 // outcome finds out what became of a transaction whose answer was lost. It
 // returns nil when it was committed, and the error that lost the answer when
@@ -175,7 +177,7 @@ func (k *committer) outcome(id []byte, number int64, lost error) error {
 		k.queue.refuse(unavailable(err))
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, errUnknown, lost)
+			return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, ErrUnknown, lost)
 		case <-time.After(resolvePause):
 		}
 	}

@@ -1,0 +1,322 @@
+//go:build postgres
+
+package postgres_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/postgres"
+)
+
+// ownServer starts a server for one test, which may do with it what it likes.
+func ownServer(t *testing.T, fsync bool) *server {
+	t.Helper()
+	s, err := newServer(fsync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestConnectionCut cuts the connection of a commit at every point, before,
+// within and behind each piece that passes. The commit succeeds, once.
+func TestConnectionCut(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, false)
+	for _, toServer := range []bool{true, false} {
+		for piece := 1; piece <= 3; piece++ {
+			for _, part := range []string{"none", "half", "all"} {
+				t.Run(fmt.Sprintf("to server %v, piece %d, %s", toServer, piece, part), func(t *testing.T) {
+					t.Parallel()
+					schema := newSchema(t)
+					p := newProxy(t, s)
+					node := openAt(t, p.dsn(s, schema), postgres.Options{Committers: 1})
+					direct := openAt(t, withSchema(s.dsn(), schema), postgres.Options{})
+					c := working("t")
+					for _, c := range []*store.Change{c, {Task: 0}} {
+						if err := node.Commit(t.Context(), c); err != nil {
+							t.Fatal(err)
+						}
+					}
+					// All statements are prepared by then.
+					more := func() *store.Change {
+						return &store.Change{Task: c.Insert.Key, Events: []store.Event{artifactBody("a")}}
+					}
+					if err := node.Commit(t.Context(), more()); err != nil {
+						t.Fatal(err)
+					}
+					seen, cut := 0, false
+					p.watch(func(direction bool, bytes []byte) (int, bool) {
+						if direction == toServer {
+							seen++
+						}
+						if cut || direction != toServer || seen != piece {
+							return len(bytes), false
+						}
+						cut = true
+						return map[string]int{"none": 0, "half": len(bytes) / 2, "all": len(bytes)}[part], true
+					})
+					if err := node.Commit(t.Context(), more()); err != nil {
+						t.Error(err)
+					}
+					events, err := direct.Events(t.Context(), c.Insert.Key, 0, 1<<20)
+					if err != nil || len(events) != 3 {
+						t.Errorf("%d events, want 3, %v", len(events), err)
+					}
+					if !cut && piece <= 2 {
+						t.Error("nothing was cut")
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestAnswerLost loses the answer to a commit that was made, while the server
+// cannot be reached for some time: the change is acknowledged when it can.
+func TestAnswerLost(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, false)
+	schema := newSchema(t)
+	p := newProxy(t, s)
+	node := openAt(t, p.dsn(s, schema), postgres.Options{Committers: 1})
+	if err := node.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lost := make(chan struct{})
+	away := false
+	p.watch(func(toServer bool, piece []byte) (int, bool) {
+		if !toServer && bytes.Contains(piece, []byte("COMMIT\x00")) && !away {
+			away = true
+			close(lost)
+		}
+		if away {
+			return 0, true
+		}
+		return len(piece), false
+	})
+	done := make(chan error, 1)
+	c := working("t")
+	go func() { done <- node.Commit(t.Context(), c) }()
+	<-lost
+	// Whoever comes meanwhile is told at once that the store is away, and not
+	// kept until it is back.
+	if err := node.Commit(t.Context(), working("u")); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a commit while the store is away: %v", err)
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the commit ended before its outcome was known: %v", err)
+	default:
+	}
+	p.watch(nil)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	row, err := node.Task(t.Context(), store.ForAll(), "t")
+	if err != nil || row.Key != c.Insert.Key {
+		t.Errorf("task %+v, %v; want the key %d", row, err, c.Insert.Key)
+	}
+	if _, err := node.Task(t.Context(), store.ForAll(), "u"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("task of the commit that failed: %v", err)
+	}
+}
+
+// TestOutcomeUnknown keeps the server away for longer than the outcome of a
+// commit is looked for.
+func TestOutcomeUnknown(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, false)
+	p := newProxy(t, s)
+	node := openAt(t, p.dsn(s, newSchema(t)), postgres.Options{Committers: 1, Resolve: 50 * time.Millisecond})
+	if err := node.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	away := false
+	p.watch(func(toServer bool, piece []byte) (int, bool) {
+		away = away || !toServer && bytes.Contains(piece, []byte("COMMIT\x00"))
+		if away {
+			return 0, true
+		}
+		return len(piece), false
+	})
+	err := node.Commit(t.Context(), working("t"))
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, postgres.ErrUnknown) {
+		t.Errorf("commit: %v", err)
+	}
+}
+
+// TestFrozenNode stops a node in the middle of a commit. Another one takes its
+// task over without waiting for it, and what the first one says when it wakes
+// up is refused.
+func TestFrozenNode(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, false)
+	schema := newSchema(t)
+	p := newProxy(t, s)
+	first := openAt(t, p.dsn(s, schema)+" idle_in_transaction_session_timeout=200", postgres.Options{Committers: 1})
+	second := openAt(t, withSchema(s.dsn(), schema), postgres.Options{Committers: 1})
+	c := working("t")
+	c.Insert.Lease = 1
+	if err := first.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	pieces := 0
+	frozen := make(chan struct{})
+	p.watch(func(toServer bool, piece []byte) (int, bool) {
+		if toServer {
+			if pieces++; pieces == 2 { // the locks are taken, the writes are on the way
+				p.freeze()
+				close(frozen)
+			}
+		}
+		return len(piece), false
+	})
+	done := make(chan error, 1)
+	go func() {
+		done <- first.Commit(t.Context(), &store.Change{Task: c.Insert.Key, Guard: store.Guard{Lease: ptr(int64(1))}, Events: []store.Event{statusBody(a2a.StateWorking)}})
+	}()
+	<-frozen
+	if err := second.Commit(t.Context(), &store.Change{Task: c.Insert.Key, Guard: store.Guard{Lease: ptr(int64(1))}, Set: store.Set{Lease: ptr(int64(2))}}); err != nil {
+		t.Errorf("taking the task over: %v", err)
+	}
+	p.watch(nil)
+	p.thaw()
+	if err := <-done; !errors.Is(err, store.ErrConflict) {
+		t.Errorf("the late commit: %v, want a conflict", err)
+	}
+}
+
+// TestServerCrashes kills the server under load, and starts it again. Every
+// commit that was acknowledged is there, and none that failed.
+func TestServerCrashes(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, true)
+	dsn := withSchema(s.dsn(), newSchema(t))
+	nodes := []*postgres.Store{openAt(t, dsn, postgres.Options{}), openAt(t, dsn, postgres.Options{})}
+	counter := working("counter")
+	if err := nodes[0].Commit(t.Context(), counter); err != nil {
+		t.Fatal(err)
+	}
+	var acknowledged, failed sync.Map
+	var done atomic.Bool
+	var successes, counted atomic.Int64
+	progress := make(chan struct{}, 1)
+	var writers sync.WaitGroup
+	for w := range 16 {
+		writers.Go(func() {
+			for i := 0; !done.Load(); i++ {
+				id := fmt.Sprintf("t-%d-%d", w, i)
+				err := nodes[w%2].Commit(t.Context(), working(id))
+				if err == nil {
+					err = nodes[(w+1)%2].Commit(t.Context(), &store.Change{Task: counter.Insert.Key, Events: []store.Event{artifactBody(id)}})
+					acknowledged.Store(id, true)
+					if err == nil {
+						counted.Add(1)
+					}
+					successes.Add(1)
+					select {
+					case progress <- struct{}{}:
+					default:
+					}
+				} else {
+					failed.Store(id, true)
+				}
+				if err != nil && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, postgres.ErrUnknown)) {
+					t.Errorf("commit: %v", err)
+				}
+			}
+		})
+	}
+	reach := func(n int64) {
+		for until := successes.Load() + n; successes.Load() < until; {
+			<-progress
+		}
+	}
+	for _, mode := range []string{"immediate", "fast", "immediate"} {
+		reach(200)
+		if err := errors.Join(s.stop(mode), s.start()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reach(200)
+	done.Store(true)
+	writers.Wait()
+	here := map[string]bool{}
+	for _, id := range listAll(t, nodes[0], store.ListQuery{PageSize: 500}) {
+		here[id] = true
+	}
+	n := 0
+	acknowledged.Range(func(id, _ any) bool {
+		n++
+		if !here[id.(string)] {
+			t.Errorf("task %s was acknowledged and is lost", id)
+		}
+		return true
+	})
+	failed.Range(func(id, _ any) bool {
+		if here[id.(string)] {
+			t.Errorf("task %s failed and is there", id)
+		}
+		return true
+	})
+	if n != len(here)-1 {
+		t.Errorf("%d tasks were acknowledged, %d are there", n, len(here)-1)
+	}
+	row, err := nodes[1].Task(t.Context(), store.ForAll(), "counter")
+	if err != nil || row.Seq != 1+counted.Load() {
+		t.Errorf("the counter is at %+v, want %d, %v", row, 1+counted.Load(), err)
+	}
+}
+
+// TestReadsSurviveRestart reads after the server was started anew, with
+// connections that do not know of it.
+func TestReadsSurviveRestart(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, false)
+	node := openAt(t, withSchema(s.dsn(), newSchema(t)), postgres.Options{Readers: 4})
+	if err := node.Commit(t.Context(), working("t")); err != nil {
+		t.Fatal(err)
+	}
+	read := func() {
+		if _, err := node.List(t.Context(), store.ForAll(), store.ListQuery{PageSize: 5}); err != nil {
+			t.Errorf("list: %v", err)
+		}
+	}
+	each(32, 8, func(int) { read() })
+	if err := s.stop("fast"); err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"commit": node.Commit(t.Context(), working("u")),
+		"ping":   node.Ping(t.Context()),
+		"delete": node.Delete(t.Context(), store.ForAll(), "t"),
+		"read":   func() error { _, err := node.Task(t.Context(), store.ForAll(), "t"); return err }(),
+		"jobs":   func() error { _, err := node.Jobs(t.Context(), 1, time.Minute); return err }(),
+		"expire": func() error { _, err := node.Expire(t.Context(), 1); return err }(),
+	} {
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s while the server is away: %v", what, err)
+		}
+	}
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	read()
+	if err := node.Commit(t.Context(), working("v")); err != nil {
+		t.Errorf("commit: %v", err)
+	}
+}
