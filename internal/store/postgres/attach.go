@@ -221,7 +221,7 @@ func (b *work) writeClaims(q *pgx.Batch) {
 func (s *Store) Jobs(ctx context.Context, limit int, retry time.Duration) ([]store.Job, error) {
 	var jobs []store.Job
 	// When the answer is lost, they come again like those of a node that died.
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		jobs = nil
 		rows, err := c.Query(ctx, `WITH due AS MATERIALIZED (
   SELECT id, due FROM jobs WHERE due <= `+nowSQL+` ORDER BY due, id LIMIT $1 FOR UPDATE SKIP LOCKED
@@ -250,7 +250,7 @@ func (s *Store) Jobs(ctx context.Context, limit int, retry time.Duration) ([]sto
 // NextJob returns when the earliest job is due, zero when there is none.
 func (s *Store) NextJob(ctx context.Context) (time.Time, error) {
 	var due int64
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		err := c.QueryRow(ctx, "SELECT due FROM jobs ORDER BY due, id LIMIT 1").Scan(&due)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil

@@ -137,6 +137,7 @@ func (k *committer) connect(ctx context.Context) error {
 		return err
 	}
 	k.conn, k.batch = conn, 0
+	k.realms.forget() // the server may be another one, which knows less
 	k.id = make([]byte, 16)
 	_, _ = rand.Read(k.id) // never fails
 	_, err = conn.Exec(ctx, "INSERT INTO committers (id, batch, used) VALUES ($1, 0, "+nowSQL+")", k.id)

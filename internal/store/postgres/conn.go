@@ -19,8 +19,10 @@ const (
 	connectTimeout = 5 * time.Second
 	// A transaction that a node has left open, since it was stopped or cut off,
 	// is ended by the server before others give up waiting for its locks.
-	idleTimeout   = 5 * time.Second
-	lockTimeout   = 10 * time.Second
+	idleTimeout = 2 * time.Second
+	lockTimeout = 10 * time.Second
+	// A server that does not answer for so long is taken for dead.
+	callTimeout   = 15 * time.Second
 	commitTimeout = 15 * time.Second
 	minVersion    = 140000
 )
@@ -71,7 +73,11 @@ func reason(err error) string {
 // server decides.
 func schema(config *pgxpool.Config) string {
 	first, _, _ := strings.Cut(config.ConnConfig.RuntimeParams["search_path"], ",")
-	return strings.Trim(strings.TrimSpace(first), `"`)
+	name := strings.Trim(strings.TrimSpace(first), `"`)
+	if name == "$user" {
+		return ""
+	}
+	return name
 }
 
 // unavailable wraps an error of the database or a context as one of the store.

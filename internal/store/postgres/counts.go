@@ -88,6 +88,13 @@ func (ids *realmIDs) remember(found map[realm]int64) {
 	maps.Copy(ids.known, found)
 }
 
+// forget drops what is remembered.
+func (ids *realmIDs) forget() {
+	ids.mu.Lock()
+	defer ids.mu.Unlock()
+	ids.known = nil
+}
+
 // counts gathers how the totals change in a transaction.
 type counts struct {
 	totals   map[totalKey]int64
@@ -196,7 +203,7 @@ func (f *folder) loop(ctx context.Context) {
 func (s *Store) foldTotals(ctx context.Context) error {
 	for {
 		folded := int64(0)
-		err := s.transact(ctx, func(tx pgx.Tx) error {
+		err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			var mine bool
 			if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock('totals'::regclass::oid::integer, 0)").Scan(&mine); err != nil || !mine {
 				return err

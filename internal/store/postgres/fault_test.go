@@ -167,7 +167,7 @@ func TestFrozenNode(t *testing.T) {
 	s := ownServer(t, false)
 	schema := newSchema(t)
 	p := newProxy(t, s)
-	first := openAt(t, p.dsn(s, schema)+" idle_in_transaction_session_timeout=200", postgres.Options{Committers: 1})
+	first := openAt(t, with(p.dsn(s, schema), "idle_in_transaction_session_timeout", "200"), postgres.Options{Committers: 1})
 	second := openAt(t, withSchema(s.dsn(), schema), postgres.Options{Committers: 1})
 	c := working("t")
 	c.Insert.Lease = 1

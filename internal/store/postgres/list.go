@@ -45,7 +45,7 @@ func (s *Store) List(ctx context.Context, scope store.Scope, q store.ListQuery) 
 		}
 	}
 	var page *store.Page
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		at := given
 		if q.Cursor == "" {
 			at = cursor{after: math.MaxInt64}

@@ -105,3 +105,57 @@ func checkNewer(ctx context.Context, conn *pgx.Conn, has, knows int64) error {
 	}
 	return nil
 }
+
+// Migration is a step that makes or changes the tables.
+type Migration struct {
+	Version int64
+	File    string // its name
+	SQL     string // its text, in the form of goose
+}
+
+// Pending returns the steps that a database has not taken, in order. It changes
+// nothing.
+func Pending(ctx context.Context, dsn string) (steps []Migration, err error) {
+	config, err := parse(dsn)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("open database %s: %w", place(config), err))
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	has, err := appliedVersion(ctx, conn)
+	if err != nil {
+		return nil, unavailable(fmt.Errorf("read version of the tables: %w", err))
+	}
+	files, err := fs.Glob(Migrations(), "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("load migrations: %w", err)
+	}
+	for _, file := range files {
+		version, err := goose.NumericComponent(file)
+		if err != nil {
+			return nil, fmt.Errorf("load migrations: %w", err)
+		}
+		if version <= has {
+			continue
+		}
+		text, err := fs.ReadFile(Migrations(), file)
+		if err != nil {
+			return nil, fmt.Errorf("load migrations: %w", err)
+		}
+		steps = append(steps, Migration{Version: version, File: file, SQL: string(text)})
+	}
+	return steps, nil
+}
+
+// appliedVersion returns the version of the tables, 0 when there are none.
+func appliedVersion(ctx context.Context, conn *pgx.Conn) (version int64, err error) {
+	var exists bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass('goose_db_version') IS NOT NULL").Scan(&exists); err != nil || !exists {
+		return 0, err
+	}
+	err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&version)
+	return version, err
+}

@@ -16,7 +16,7 @@ const forgetAfter = 7 * 24 * time.Hour
 
 // Join enters a node. Leases run on the time of the database.
 func (s *Store) Join(ctx context.Context, node string, lease time.Duration) (epoch int64, err error) {
-	err = s.transact(ctx, func(tx pgx.Tx) error {
+	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, statement := range []string{
 			"DELETE FROM nodes WHERE expires < " + nowSQL + " - $1",
 			"DELETE FROM committers WHERE id IN (SELECT id FROM committers WHERE used < " + nowSQL + " - $1 FOR UPDATE SKIP LOCKED)",
@@ -33,7 +33,7 @@ func (s *Store) Join(ctx context.Context, node string, lease time.Duration) (epo
 
 // Renew keeps a node alive.
 func (s *Store) Renew(ctx context.Context, epoch int64, lease time.Duration) error {
-	return s.read(ctx, func(c *pgxpool.Conn) error { // twice is no harm
+	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error { // twice is no harm
 		tag, err := c.Exec(ctx, "UPDATE nodes SET expires = "+nowSQL+" + $2 WHERE epoch = $1", epoch, lease.Milliseconds())
 		if err == nil && tag.RowsAffected() == 0 {
 			return store.ErrConflict
@@ -44,7 +44,7 @@ func (s *Store) Renew(ctx context.Context, epoch int64, lease time.Duration) err
 
 // Leave ends the lease of a node at once.
 func (s *Store) Leave(ctx context.Context, epoch int64) error {
-	return s.read(ctx, func(c *pgxpool.Conn) error {
+	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "DELETE FROM nodes WHERE epoch = $1", epoch)
 		return err
 	})
@@ -54,7 +54,7 @@ func (s *Store) Leave(ctx context.Context, epoch int64) error {
 // steps from lease to lease, and reads the tasks of dead ones only.
 func (s *Store) Orphans(ctx context.Context, limit int) ([]store.Task, error) {
 	var tasks []store.Task
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		tasks = nil
 		rows, err := c.Query(ctx, `WITH RECURSIVE leases AS (
   (SELECT lease FROM tasks WHERE lease > 0 ORDER BY lease LIMIT 1)

@@ -105,7 +105,8 @@ func place(config *pgxpool.Config) string {
 	return fmt.Sprintf("%s on %s", c.Database, c.Host)
 }
 
-// Close commits what waits, and closes the store.
+// Close commits what waits, and closes the store. When the outcome of a commit
+// is being looked for, it waits for that.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.queue.stop()
@@ -115,9 +116,19 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Ping reports whether the store can be read and written, by doing both.
+// Ping reports whether the store can be read and written, by doing both. Unlike
+// Commit, it does not wait for the outcome when ctx ends.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.Commit(ctx, &store.Change{})
+	o := newOp(&store.Change{})
+	if err := s.queue.put(ctx, o); err != nil {
+		return err
+	}
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+		return unavailable(context.Cause(ctx))
+	}
 }
 
 // ErrBackup says that the database is backed up with its own tools.
@@ -135,7 +146,7 @@ type session interface {
 
 // read calls do with a connection, and again with another one when that is
 // found to be broken: a server that was restarted leaves a pool of them.
-func (s *Store) read(ctx context.Context, do func(c *pgxpool.Conn) error) error {
+func (s *Store) read(ctx context.Context, do func(ctx context.Context, c *pgxpool.Conn) error) error {
 	var err error
 	for range s.pool.Config().MaxConns + 1 {
 		if err = s.try(ctx, do); !isBroken(err) || ctx.Err() != nil {
@@ -145,24 +156,29 @@ func (s *Store) read(ctx context.Context, do func(c *pgxpool.Conn) error) error 
 	return unavailable(err)
 }
 
-func (s *Store) try(ctx context.Context, do func(c *pgxpool.Conn) error) error {
+// try calls do with a connection. A server that does not answer is given up.
+func (s *Store) try(ctx context.Context, do func(ctx context.Context, c *pgxpool.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		if s.queue.isClosed() {
 			return errClosed
 		}
-		return unavailable(err)
+		return err
 	}
 	defer c.Release()
-	return do(c)
+	return do(ctx, c)
 }
 
 // transact runs do in a transaction that writes, again when it collided with
 // another.
-func (s *Store) transact(ctx context.Context, do func(tx pgx.Tx) error) error {
+func (s *Store) transact(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
 	var err error
 	for range maxAttempts {
-		err = s.try(ctx, func(c *pgxpool.Conn) error { return pgx.BeginFunc(ctx, c, do) })
+		err = s.try(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return do(ctx, tx) })
+		})
 		if !isCollision(err) {
 			break
 		}

@@ -21,7 +21,9 @@ type op struct {
 	done   chan struct{}
 }
 
-var ops = sync.Pool{New: func() any { return &op{done: make(chan struct{}, 1)} }}
+func newOp(c *store.Change) *op { return &op{change: c, done: make(chan struct{}, 1)} }
+
+var ops = sync.Pool{New: func() any { return newOp(nil) }}
 
 // queue hands changes to the committers.
 type queue struct {

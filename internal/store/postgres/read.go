@@ -60,7 +60,7 @@ func find(ctx context.Context, db session, scope store.Scope, id, lock string) (
 // Task returns the row of a task.
 func (s *Store) Task(ctx context.Context, scope store.Scope, id string) (*store.Task, error) {
 	var t *row
-	err := s.read(ctx, func(c *pgxpool.Conn) (err error) {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		t, err = find(ctx, c, scope, id, "")
 		return err
 	})
@@ -74,7 +74,7 @@ func (s *Store) Task(ctx context.Context, scope store.Scope, id string) (*store.
 // moment at which the row was read, since rows of events never change.
 func (s *Store) Read(ctx context.Context, scope store.Scope, id string, want store.Want) (*store.Item, error) {
 	var item *store.Item
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		args := arguments{[]byte(id)}
 		condition := within(scope, &args)
 		found, err := collectHeads(c.Query(ctx, "SELECT "+taskColumns+headColumns+headTables+" WHERE t.id = $1 AND "+condition, args...))
@@ -319,7 +319,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 	for more := true; more && after < maxSeq; {
 		more = false
 		var found []*eventRow
-		err := s.read(ctx, func(c *pgxpool.Conn) error {
+		err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 			// Rows come until those before have reached the limit, so that the
 			// server does not send what is not wanted.
 			rows, err := c.Query(ctx, `SELECT seq, 0, 0, 0, body FROM (
@@ -359,7 +359,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 // Messages returns the user messages of a task from the nth on.
 func (s *Store) Messages(ctx context.Context, task, from int64) ([]store.Event, error) {
 	var messages []store.Event
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		messages = nil
 		var total, newest int64
 		err := c.QueryRow(ctx, "SELECT messages, message_row FROM tasks WHERE key = $1", task).Scan(&total, &newest)
@@ -401,7 +401,7 @@ func (s *Store) Messages(ctx context.Context, task, from int64) ([]store.Event, 
 // bytes returns what a query answers, nil when it answers nothing.
 func (s *Store) bytes(ctx context.Context, query string, args ...any) (a2a.JSON, error) {
 	var value []byte
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		err := c.QueryRow(ctx, query, args...).Scan(&value)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -426,7 +426,7 @@ func (s *Store) Claim(ctx context.Context, scope store.Scope, agent, key string)
 	args := arguments{[]byte(agent), []byte(key)}
 	condition := within(scope, &args)
 	var found *store.Claim
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, err := c.Query(ctx, "SELECT "+claimColumns+`, r.tenant, r.owner, r.agent FROM realms r JOIN claims c ON c.realm = r.id
  WHERE r.agent = $1 AND c.key = $2 AND (c.expires = 0 OR c.expires > `+nowSQL+`) AND `+condition+" LIMIT 1", args...)
 		if err != nil {
@@ -475,7 +475,7 @@ func (s *Store) Grant(ctx context.Context, scope store.Scope, id string) (*store
 	args := arguments{[]byte(id)}
 	condition := within(scope, &args)
 	var found []store.Grant
-	err := s.read(ctx, func(c *pgxpool.Conn) (err error) {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		found, err = collectGrants(c.Query(ctx, grantQuery+"g.id = $1 AND "+condition, args...))
 		return err
 	})
@@ -493,7 +493,7 @@ func (s *Store) Grants(ctx context.Context, scope store.Scope, limit int) ([]sto
 	args := arguments{limit}
 	condition := within(scope, &args)
 	var found []store.Grant
-	err := s.read(ctx, func(c *pgxpool.Conn) (err error) {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		found, err = collectGrants(c.Query(ctx, grantQuery+"g.decided = 0 AND "+condition+" ORDER BY g.created, g.id LIMIT $1", args...))
 		return err
 	})
@@ -503,7 +503,7 @@ func (s *Store) Grants(ctx context.Context, scope store.Scope, limit int) ([]sto
 // Stats counts tasks by agent and state.
 func (s *Store) Stats(ctx context.Context, stale time.Time) ([]store.Stat, error) {
 	var stats []store.Stat
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		stats = nil
 		working := strconv.Itoa(int(a2a.StateWorking))
 		rows, err := c.Query(ctx, `WITH counted AS MATERIALIZED (

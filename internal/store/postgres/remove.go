@@ -18,7 +18,7 @@ const (
 
 // Delete removes a terminal task with all that belongs to it.
 func (s *Store) Delete(ctx context.Context, scope store.Scope, id string) error {
-	err := s.transact(ctx, func(tx pgx.Tx) error {
+	err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		t, err := find(ctx, tx, scope, id, " FOR UPDATE OF t")
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func remove(ctx context.Context, tx pgx.Tx, tasks []*row) error {
 func (s *Store) purge(ctx context.Context) error {
 	for {
 		more := false
-		err := s.transact(ctx, func(tx pgx.Tx) error {
+		err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			var task int64
 			err := tx.QueryRow(ctx, "SELECT task FROM purge ORDER BY task LIMIT 1 FOR UPDATE SKIP LOCKED").Scan(&task)
 			if errors.Is(err, pgx.ErrNoRows) {
@@ -133,7 +133,7 @@ func portions(limit int, some func(n int) (int, error)) (total int, err error) {
 }
 
 func (s *Store) expireTasks(ctx context.Context, limit int) (n int, err error) {
-	err = s.transact(ctx, func(tx pgx.Tx) error {
+	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		due, err := collectTasks(tx.Query(ctx, "SELECT "+taskColumns+` FROM tasks t JOIN realms r ON r.id = t.realm
  WHERE t.expires > 0 AND t.expires <= `+nowSQL+` AND t.state IN (3, 4, 5, 7) ORDER BY t.expires LIMIT $1 FOR UPDATE OF t SKIP LOCKED`, limit))
 		if err != nil {
@@ -149,7 +149,7 @@ func (s *Store) expireTasks(ctx context.Context, limit int) (n int, err error) {
 }
 
 func (s *Store) expireClaims(ctx context.Context, limit int) (n int, err error) {
-	err = s.try(ctx, func(c *pgxpool.Conn) error {
+	err = s.try(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		tag, err := c.Exec(ctx, `WITH due AS MATERIALIZED (
   SELECT realm, key FROM claims WHERE expires > 0 AND expires <= `+nowSQL+` ORDER BY expires LIMIT $1 FOR UPDATE SKIP LOCKED
 ) DELETE FROM claims c USING due d WHERE c.realm = d.realm AND c.key = d.key`, limit)

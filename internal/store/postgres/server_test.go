@@ -147,15 +147,17 @@ func (s *server) dsn() string {
 }
 
 // withSchema returns a DSN for the tables of one schema.
-func withSchema(dsn, schema string) string {
-	if strings.Contains(dsn, "://") {
-		joint := "?"
-		if strings.Contains(dsn, "?") {
-			joint = "&"
-		}
-		return dsn + joint + "search_path=" + schema
+func withSchema(dsn, schema string) string { return with(dsn, "search_path", schema) }
+
+// with returns a DSN with one more setting.
+func with(dsn, name, value string) string {
+	if !strings.Contains(dsn, "://") {
+		return dsn + " " + name + "=" + value
 	}
-	return dsn + " search_path=" + schema
+	if strings.Contains(dsn, "?") {
+		return dsn + "&" + name + "=" + value
+	}
+	return dsn + "?" + name + "=" + value
 }
 
 // dump writes a schema to a file with pg_dump.

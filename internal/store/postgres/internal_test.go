@@ -1,0 +1,133 @@
+//go:build postgres
+
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"handoff.example/handoff/internal/store"
+)
+
+func TestFrame(t *testing.T) {
+	t.Parallel()
+	events := []store.Event{
+		{Seq: 8, Kind: store.KindStatus, Body: []byte("status"), Says: true},
+		{Seq: 9, Kind: store.KindArtifact, Body: []byte{}},
+		{Seq: 10, Kind: store.KindMessage, Body: make([]byte, 1000)},
+	}
+	frame := appendFrame(nil, events)
+	if len(frame) > framedLen(events) {
+		t.Errorf("%d bytes, at most %d were expected", len(frame), framedLen(events))
+	}
+	got, err := parseFrame(frame, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(events, got); diff != "" {
+		t.Error(diff)
+	}
+	for n := range frame {
+		if _, err := parseFrame(frame[:n], 10); n > 0 && n != 8 && n != 10 && err == nil {
+			t.Errorf("the first %d bytes are taken for a row", n)
+		}
+	}
+}
+
+// TestHorizon places the units in flight, of which the low bits are known.
+func TestHorizon(t *testing.T) {
+	t.Parallel()
+	const low = 1 << 32
+	for _, unit := range []int64{5*low + 1000, 5 * low, 5*low + low - 1, 5*low + low/2} {
+		var c cursor
+		rev := unit<<unitBits | 4095
+		c.setHorizon(rev, []int64{unit % low, (unit - 7) % low, (unit + 3) % low, (unit - 7) % low}, 9)
+		if want := []int64{unit, unit - 7}; !slices.Equal(c.inflight, want) {
+			t.Errorf("units in flight before %d: %d, want %d", unit, c.inflight, want)
+		}
+		first := func(unit int64) int64 { return unit << unitBits }
+		lows, highs := c.ranges(true, 0, math.MaxInt64)
+		if !slices.Equal(lows, []int64{first(unit - 6), 0}) || !slices.Equal(highs, []int64{first(unit) - 1, first(unit-7) - 1}) {
+			t.Errorf("the snapshot is from %d to %d", lows, highs)
+		}
+		lows, highs = c.ranges(false, 0, math.MaxInt64)
+		if !slices.Equal(lows, []int64{rev + 1, first(unit), first(unit - 7)}) || !slices.Equal(highs, []int64{math.MaxInt64, rev, first(unit-6) - 1}) {
+			t.Errorf("not in the snapshot is from %d to %d", lows, highs)
+		}
+		lows, highs = c.ranges(true, first(unit-100), first(unit-50))
+		if !slices.Equal(lows, []int64{first(unit - 100)}) || !slices.Equal(highs, []int64{first(unit - 50)}) {
+			t.Errorf("within bounds, the snapshot is from %d to %d", lows, highs)
+		}
+	}
+}
+
+// FuzzCursor reads page tokens that somebody made up.
+func FuzzCursor(f *testing.F) {
+	d := digest(store.ForAll(), &store.ListQuery{})
+	f.Add("")
+	f.Add("junk")
+	f.Add((&cursor{rev: 1, key: 2, after: 3}).encode(d))
+	f.Add((&cursor{rev: 1 << 60, key: 2, after: 3, inflight: []int64{1<<48 - 1, 1<<48 - 5000, 3}}).encode(d))
+	f.Add((&cursor{rev: math.MaxInt64 >> 2, key: 0, after: 1 << 40}).encode(d))
+	f.Fuzz(func(t *testing.T, token string) {
+		c, err := decodeCursor(token, d)
+		if err != nil {
+			if !errors.Is(err, store.ErrBadCursor) {
+				t.Error(err)
+			}
+			return
+		}
+		if c.encode(d) != token {
+			t.Errorf("%q is taken for %+v, which is %q", token, c, c.encode(d))
+		}
+	})
+}
+
+func TestFullCursor(t *testing.T) {
+	t.Parallel()
+	d := digest(store.ForAll(), &store.ListQuery{})
+	c := cursor{rev: revisionAt(time.Now().UnixMilli()), key: 1 << 40, after: 1 << 61}
+	for i := range int64(maxInflight) {
+		c.inflight = append(c.inflight, unitOf(c.rev)-i*100)
+	}
+	got, err := decodeCursor(c.encode(d), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, got, cmp.AllowUnexported(cursor{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBadDSN reads addresses with mistakes. What is said of them helps, and
+// repeats no secret.
+func TestBadDSN(t *testing.T) {
+	t.Parallel()
+	for _, dsn := range []string{
+		"postgres://ann:s3cr3t@db:notaport/x", "postgres://ann:s3cr3t@db/x?sslmode=maybe", "postgres://ann:s3cr3t%zz@db/x",
+		"postgres//ann:s3cr3t@db/x", "host=db password=s3cr3t port=abc", "host=db password=s3cr3t user", "host=db password='s3cr3t",
+		"postgres://ann:s3cr3t@db/x?connect_timeout=soon", "postgres://ann:s3cr3t@db/x?pool_max_conns=s3cr3t", "mysql://ann:s3cr3t@db/x",
+		"postgres://ann:s3c r3t@db/x y", "postgres://ann:s3cr3t@[::1/x", "postgres://ann:s3cr3t@db/x?sslrootcert=/no/such/s3cr3t&sslmode=verify-full",
+	} {
+		_, err := parse(dsn)
+		if err == nil {
+			t.Errorf("%s is taken for an address", dsn)
+		} else if text := err.Error(); strings.Contains(text, "s3cr3t") || strings.Contains(text, "s3c") || !strings.Contains(text, "postgres://USER") {
+			t.Errorf("%s: %q", dsn, text)
+		}
+	}
+	config, err := parse("postgres://ann:s3cr3t@db/x?search_path=%22My%20schema%22,public&lock_timeout=7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(schema(config), place(config), config.ConnConfig.RuntimeParams["lock_timeout"]); got != "My schemax on db7" {
+		t.Errorf("schema, place and lock_timeout are %q", got)
+	}
+}
