@@ -4,6 +4,7 @@ package postgres_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -318,5 +319,98 @@ func TestReadsSurviveRestart(t *testing.T) {
 	read()
 	if err := node.Commit(t.Context(), working("v")); err != nil {
 		t.Errorf("commit: %v", err)
+	}
+}
+
+// TestServerErrors makes the server refuse what is written, once or always.
+func TestServerErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, code string
+		times      int
+		want       error
+	}{
+		{"serialization failure", "40001", 3, nil},
+		{"deadlock", "40P01", 3, nil},
+		{"row of another node", "23505", 2, nil},
+		{"no end of deadlocks", "40P01", 1000, store.ErrUnavailable},
+		{"row that exists", "23505", 1000, store.ErrConflict},
+		{"disk full", "53100", 1, store.ErrUnavailable},
+		{"lock held for long", "55P03", 1, store.ErrUnavailable},
+		{"canceled", "57014", 1, store.ErrUnavailable},
+		{"read-only", "25006", 1, store.ErrUnavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := withSchema(sharedDSN, newSchema(t))
+			s := openAt(t, dsn, postgres.Options{})
+			if err := s.Commit(t.Context(), working("before")); err != nil {
+				t.Fatal(err)
+			}
+			execute(t, dsn,
+				"CREATE SEQUENCE refusals",
+				fmt.Sprintf(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF nextval('refusals') <= %d THEN RAISE EXCEPTION 'refused' USING ERRCODE = '%s'; END IF;
+  RETURN NEW;
+END $$`, test.times, test.code),
+				"CREATE TRIGGER refuse BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION refuse()")
+			c := working("t")
+			c.Claim = &store.Claim{Owner: "ann", Agent: "echo", Key: "k", Task: "t"}
+			if err := s.Commit(t.Context(), c); !errors.Is(err, test.want) {
+				t.Errorf("commit: %v, want %v", err, test.want)
+			}
+			_, err := s.Task(t.Context(), store.ForAll(), "t")
+			_, claimErr := s.Claim(t.Context(), store.ForAll(), "echo", "k")
+			if (err == nil) != (test.want == nil) || (claimErr == nil) != (test.want == nil) {
+				t.Errorf("task: %v, claim: %v", err, claimErr)
+			}
+			execute(t, dsn, "DROP TRIGGER refuse ON events")
+			if err := s.Commit(t.Context(), working("after")); err != nil {
+				t.Errorf("commit afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// TestForgottenConnection commits over a connection whose row was removed, as
+// that of one that was idle for long is.
+func TestForgottenConnection(t *testing.T) {
+	t.Parallel()
+	dsn := withSchema(sharedDSN, newSchema(t))
+	s := openAt(t, dsn, postgres.Options{Committers: 1})
+	if err := s.Commit(t.Context(), working("t")); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, dsn, "UPDATE committers SET used = 1")
+	if _, err := s.Join(t.Context(), "n", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if n := number(t, dsn, "SELECT count(*) FROM committers"); n != 0 {
+		t.Errorf("%d connections are remembered", n)
+	}
+	if err := s.Commit(t.Context(), working("u")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPingEnds asks a store that does not answer.
+func TestPingEnds(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, false)
+	p := newProxy(t, s)
+	node := openAt(t, p.dsn(s, newSchema(t)), postgres.Options{Committers: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	p.watch(func(_ bool, piece []byte) (int, bool) {
+		p.freeze()
+		cancel()
+		return len(piece), false
+	})
+	if err := node.Ping(ctx); !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("ping: %v", err)
+	}
+	p.watch(nil)
+	p.thaw()
+	if err := node.Ping(t.Context()); err != nil {
+		t.Errorf("ping later: %v", err)
 	}
 }

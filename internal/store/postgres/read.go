@@ -199,11 +199,12 @@ func readItems(ctx context.Context, db session, heads []head, want store.Want) (
 		if r.gone {
 			continue
 		}
-		status, artifact, message := r.task.statusRow, r.task.artifactRow, r.task.messageRow
+		artifact, message := r.task.artifactRow, r.task.messageRow
 		if r.upTo != maxSeq {
-			status, artifact, message = r.status.seq, r.status.seq, r.status.seq
+			first := r.status.seq
+			artifact, message = first, first
 			// Where it goes on from that row is the status, if it has none itself.
-			r.chain(&q, statusChain, status, 2, prevStatus, &r.statuses)
+			r.chain(&q, statusChain, first, 2, prevStatus, &r.statuses)
 		}
 		if want.Messages > 0 {
 			// Each row of the chain has something for the history, but for the

@@ -16,7 +16,8 @@ const (
 	removeEvents = 8192
 )
 
-// Delete removes a terminal task with all that belongs to it.
+// Delete removes a terminal task with all that belongs to it. When it answers
+// store.ErrUnavailable, the task may be gone: the next try tells.
 func (s *Store) Delete(ctx context.Context, scope store.Scope, id string) error {
 	err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		t, err := find(ctx, tx, scope, id, " FOR UPDATE OF t")

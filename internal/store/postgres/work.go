@@ -155,10 +155,11 @@ func (b *work) lock(ctx context.Context, conn *pgx.Conn, committer []byte, numbe
 	q.Queue("BEGIN")
 	q.Queue("UPDATE committers SET batch = $2, used = "+nowSQL+" WHERE id = $1 RETURNING batch", committer, number).
 		QueryRow(func(row pgx.Row) error {
-			if err := row.Scan(&number); err != nil {
-				return fmt.Errorf("find this node's connection: %w", err)
+			err := row.Scan(&number)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return errForgotten
 			}
-			return nil
+			return err
 		})
 	if len(n.tasks) > 0 {
 		q.Queue("SELECT "+taskColumns+" FROM tasks t JOIN realms r ON r.id = t.realm WHERE t.key = ANY($1::bigint[]) ORDER BY t.key FOR UPDATE OF t", n.tasks).
@@ -238,6 +239,10 @@ func (b *work) lockClaims(q *pgx.Batch, n *needs) {
 		})
 	}
 }
+
+// errForgotten says that a connection was idle for so long that its row was
+// removed. Another one gets a new row.
+var errForgotten = errors.New("this connection was forgotten")
 
 // errNotCommitted says that the server ended a transaction otherwise than it
 // was asked to.
