@@ -26,6 +26,9 @@ const (
 	codeTimeout            = "A2ACLI_ERR_TIMEOUT"
 	codeInternal           = "A2ACLI_ERR_INTERNAL"
 	codeInterrupted        = "HANDOFF_ERR_INTERRUPTED"
+	codeExists             = "HANDOFF_ERR_EXISTS"    // a file that is not written over
+	codeNotFound           = "HANDOFF_ERR_NOT_FOUND" // a file, or a grant request
+	codeRefused            = "HANDOFF_ERR_REFUSED"   // a node does not do that
 )
 
 // exitOf returns the exit code of a failure with that code. A protocol error is

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,6 +56,50 @@ func (f *nodeFlags) registerOverrides(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.set, "set", nil, "any other value, as path=value; repeatable")
 }
 
+// registerStore adds the option that names a store in place of the
+// configuration's.
+func (f *nodeFlags) registerStore(cmd *cobra.Command, usage string) {
+	cmd.Flags().String("store", "", usage)
+	_ = cmd.MarkFlagFilename("store", "db")
+}
+
+// storeScheme is what begins the name of a store that is no plain path.
+var storeScheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]+:`)
+
+// givenStore returns a configuration that has the store of --store and nothing
+// else, nil when there is no such option. What serve takes means the same here;
+// a plain path is a file of the working directory.
+func (f *nodeFlags) givenStore() (*config.Config, error) {
+	flag := f.cmd.Flags().Lookup("store")
+	if flag == nil || !flag.Changed {
+		return nil, nil
+	}
+	dsn := flag.Value.String()
+	if !storeScheme.MatchString(dsn) {
+		path, err := absolute(dsn)
+		if dsn == "" || err != nil {
+			return nil, usagef("--store names no file").hint("Write it like handoff.db or sqlite:handoff.db")
+		}
+		dsn = "sqlite:" + path
+	}
+	dir, err := filepath.Abs(filepath.Dir(f.path()))
+	if err != nil {
+		return nil, fmt.Errorf("find directory of %s: %w", f.path(), err)
+	}
+	c, err := config.Parse(nil, dir)
+	if err != nil {
+		return nil, configFailure(err)
+	}
+	err = c.Set("store", dsn, "--store")
+	if wrong, ok := errors.AsType[*config.Error](err); ok && len(wrong.Problems) > 0 {
+		return nil, usagef("--store %s %s", flag.Value, wrong.Problems[0].Message).hint("Write it like handoff.db or sqlite:handoff.db")
+	}
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	return c, nil
+}
+
 // overridden returns the values that are set on the command line.
 func (f *nodeFlags) overridden() ([]config.Override, error) {
 	var list []config.Override
@@ -101,6 +146,9 @@ func (f *nodeFlags) load() (*config.Config, error) {
 // loadStore is load for commands that only have to know where the store is. A
 // file that is wrong elsewhere must not keep anybody from a node that runs.
 func (f *nodeFlags) loadStore() (*config.Config, error) {
+	if c, err := f.givenStore(); c != nil || err != nil {
+		return c, err
+	}
 	c, err := f.load()
 	if !is[*problemsFailure](err) {
 		return c, err

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"strings"
+	"os"
 
 	"github.com/spf13/cobra"
 
-	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/store/sqlite"
 )
 
@@ -19,14 +18,15 @@ func newRestoreCommand(a *app) *cobra.Command {
 		Use: "restore FILE", Short: "Make a store of a backup",
 		Long: `Make the store of a backup. The backup is checked first. A store that a node has
 open is never replaced; one that exists is replaced with --force only, and then
-kept beside the new one with .replaced at the end of its name.`,
+kept beside the new one, with .replaced at the end of its name, or .replaced-2
+and so on where that is taken. What was kept is never written over.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.tellProblems(a.restore(cmd.Context(), &f, args[0], force))
 		},
 	}
 	f.registerFile(cmd)
-	cmd.Flags().String("store", "", "the store to make, such as sqlite:handoff.db (default: that of the configuration)")
+	f.registerStore(cmd, "the store to make: a file, or sqlite: and a file (default: that of the configuration)")
 	cmd.Flags().BoolVar(&force, "force", false, "replace a store that exists")
 	return cmd
 }
@@ -39,6 +39,9 @@ type restored struct {
 }
 
 func (a *app) restore(ctx context.Context, f *nodeFlags, file string, force bool) error {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return failf(codeNotFound, "there is no such backup: %s", file)
+	}
 	path, err := f.storePath()
 	if err != nil {
 		return err
@@ -46,7 +49,7 @@ func (a *app) restore(ctx context.Context, f *nodeFlags, file string, force bool
 	result, err := sqlite.Restore(ctx, file, path, force)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return failf(codeInternal, "the store %s exists", path).hint("Replace it with --force; it is kept as %s.replaced", path)
+		return failf(codeExists, "the store %s exists", path).hint("Replace it with --force; it is kept as %s", sqlite.KeptName(path))
 	case is[*sqlite.LockedError](err):
 		return failf(codeInternal, "%w", err).hint("A store cannot be replaced under a running node")
 	case err != nil:
@@ -65,16 +68,12 @@ func (a *app) restore(ctx context.Context, f *nodeFlags, file string, force bool
 // storePath returns the path of the store that is meant: by --store, else that
 // of the configuration.
 func (f *nodeFlags) storePath() (string, error) {
-	c := config.Default()
-	if flag := f.cmd.Flags().Lookup("store"); flag != nil && flag.Changed {
-		if err := c.Set("store", flag.Value.String(), "--store"); err != nil {
-			return "", usagef("%s", strings.TrimSpace(err.Error()))
-		}
-	} else {
-		var err error
-		if c, err = f.load(); err != nil {
-			return "", err
-		}
+	c, err := f.givenStore()
+	if c == nil && err == nil {
+		c, err = f.load()
+	}
+	if err != nil {
+		return "", err
 	}
 	path := c.StorePath()
 	if path == ":memory:" {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 )
 
 // Restored says what Restore has done.
@@ -16,14 +18,43 @@ type Restored struct {
 	Replaced string // where the store of before is now; "" when there was none
 }
 
-// Restore makes the store of a backup. The backup is checked first, whole. A
-// store that exists is an error that wraps fs.ErrExist unless replace is set;
-// then it is kept with .replaced at the end of its name. One that a process has
-// open is a *LockedError. The store of before is moved only when the new one is
-// ready.
+// KeptName returns the name that Restore gives to a store that it replaces: the
+// first of .replaced, .replaced-2, .replaced-3 and so on at the end of its own
+// that no file has. What was kept before is never written over.
+func KeptName(file string) string {
+	name := file + ".replaced"
+	for n := 2; taken(name); n++ {
+		name = file + ".replaced-" + strconv.Itoa(n)
+	}
+	return name
+}
+
+// taken reports whether a store, or a rest of one, has a name.
+func taken(file string) bool {
+	return slices.ContainsFunc([]string{file, file + "-wal", file + "-shm"}, func(name string) bool {
+		_, err := os.Lstat(name)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// Restore makes the store of a backup. The backup is checked first, whole, and
+// one that is missing or damaged leaves nothing behind. A store that exists is
+// an error that wraps fs.ErrExist unless replace is set; then it is kept under
+// its KeptName. One that a process has open is a *LockedError. The store of
+// before is moved only when the new one is ready.
 func Restore(ctx context.Context, backup, file string, replace bool) (result *Restored, err error) {
 	if file, err = filepath.Abs(file); err != nil {
 		return nil, fmt.Errorf("find store: %w", err)
+	}
+	if _, err := os.Stat(backup); err != nil {
+		return nil, fmt.Errorf("read backup: %w", err)
+	}
+	if taken(file) && !replace {
+		return nil, &fs.PathError{Op: "restore", Path: file, Err: fs.ErrExist}
+	}
+	result = &Restored{}
+	if result.Tasks, err = Inspect(ctx, backup); err != nil {
+		return nil, err
 	}
 	// The lock file is made beside the store, and the lock is held until the
 	// store is in its place.
@@ -32,16 +63,6 @@ func Restore(ctx context.Context, backup, file string, replace bool) (result *Re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock(held), held.Close()) }()
-	result = &Restored{}
-	if _, err := os.Lstat(file); err == nil {
-		if !replace {
-			return nil, &fs.PathError{Op: "restore", Path: file, Err: fs.ErrExist}
-		}
-		result.Replaced = file + ".replaced"
-	}
-	if result.Tasks, err = Inspect(ctx, backup); err != nil {
-		return nil, err
-	}
 	fresh := file + ".restoring"
 	if err := removeStore(fresh); err != nil {
 		return nil, err
@@ -49,10 +70,11 @@ func Restore(ctx context.Context, backup, file string, replace bool) (result *Re
 	if err := prepare(ctx, backup, fresh); err != nil {
 		return nil, errors.Join(err, removeStore(fresh))
 	}
-	if result.Replaced != "" {
-		if err := removeStore(result.Replaced); err != nil {
-			return nil, err
+	if taken(file) {
+		if !replace { // it was made while the backup was read
+			return nil, errors.Join(&fs.PathError{Op: "restore", Path: file, Err: fs.ErrExist}, removeStore(fresh))
 		}
+		result.Replaced = KeptName(file)
 		// A log that is left behind would be taken for that of the new store.
 		for _, suffix := range []string{"-wal", "-shm", ""} {
 			if err := os.Rename(file+suffix, result.Replaced+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {

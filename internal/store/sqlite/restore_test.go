@@ -89,6 +89,14 @@ func TestRestore(t *testing.T) {
 	if got := tasksOf(t, result.Replaced); len(got) != 3 {
 		t.Errorf("kept: %v", got)
 	}
+	for _, want := range []string{".replaced-2", ".replaced-3"} {
+		if again, err := sqlite.Restore(t.Context(), backup, file, true); err != nil || again.Replaced != file+want {
+			t.Fatalf("restored again: %+v, %v; want %s", again, err, want)
+		}
+	}
+	if got := tasksOf(t, result.Replaced); len(got) != 3 {
+		t.Errorf("kept over further restores: %v", got)
+	}
 	fresh := filepath.Join(dir, "fresh.db")
 	if result, err := sqlite.Restore(t.Context(), backup, fresh, false); err != nil || result.Replaced != "" {
 		t.Fatalf("%+v, %v", result, err)
@@ -146,6 +154,13 @@ func refused(t *testing.T, backup string) {
 	}
 	if got := tasksOf(t, target); len(got) != 1 || got[0] != "kept" {
 		t.Errorf("%s: the store of before has %v", filepath.Base(backup), got)
+	}
+	empty := t.TempDir()
+	if _, err := sqlite.Restore(context.Background(), backup, filepath.Join(empty, "target.db"), false); err == nil {
+		t.Errorf("%s was restored", filepath.Base(backup))
+	}
+	if left, _ := os.ReadDir(empty); len(left) > 0 {
+		t.Errorf("%s left behind: %v", filepath.Base(backup), left)
 	}
 }
 
