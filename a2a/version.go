@@ -40,7 +40,11 @@ func ParseVersion(text string) (Version, error) {
 	return Version(major<<16 | minor), nil
 }
 
+// versionNumber reads a number in its only spelling, without leading zeros.
 func versionNumber(text string) (uint32, bool) {
+	if len(text) > 1 && text[0] == '0' {
+		return 0, false
+	}
 	for i := range len(text) {
 		if text[i] < '0' || text[i] > '9' {
 			return 0, false

@@ -29,7 +29,7 @@ func TestParseVersion(t *testing.T) {
 			t.Errorf("ParseVersion(%q) = %v, %v; want %v", tt.in, got, err, tt.text)
 		}
 	}
-	for _, in := range []string{"1", "1.", ".0", "v1.0", "1.x", "1.0.", "1.0.x", "1.0.0.0", "-1.0", "+1.0", "1.10000", "99999.0", "1. 0", "١.٠"} {
+	for _, in := range []string{"1", "1.", ".0", "v1.0", "1.x", "1.0.", "1.0.x", "1.0.0.0", "-1.0", "+1.0", "1.10000", "01.0", "1.00", "1.0.01", "99999.0", "1. 0", "١.٠"} {
 		if got, err := ParseVersion(in); CodeOf(err) != CodeVersionNotSupported || err == nil {
 			t.Errorf("ParseVersion(%q) = %v, %v; want an error", in, got, err)
 		}
