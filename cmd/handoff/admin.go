@@ -13,8 +13,10 @@ import (
 
 func newAdminCommand(a *app) *cobra.Command {
 	cmd := newGroup("admin", "Operate a node")
-	cmd.Long = `Operate a node: the one of --node or HANDOFF_NODE, with the token of HANDOFF_TOKEN,
-or else the one of the configuration, over the admin socket beside its store.`
+	cmd.Long = `Operate a node over the admin socket beside its store: that of the configuration,
+or the one that --store or --socket names. With --node or HANDOFF_NODE, a node is
+operated over the network with the rights of HANDOFF_TOKEN, which takes a program
+of yours that knows callers; handoff serve knows anonymous ones only.`
 	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminStatusCommand(a), newAdminAgentsCommand(a), newAdminConfigCommand(a))
 	return cmd
 }

@@ -32,6 +32,9 @@ func (a *app) backup(ctx context.Context, f *apiFlags, file string) error {
 		if file, err = absolute(file); err != nil {
 			return err
 		}
+		if fileExists(file) {
+			return failf(codeExists, "the file %s exists; a backup goes to a new file", file)
+		}
 	}
 	var answer struct {
 		File  string

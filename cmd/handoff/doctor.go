@@ -23,6 +23,7 @@ import (
 
 func newDoctorCommand(a *app) *cobra.Command {
 	var f nodeFlags
+	var socket string
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong with a node on this machine",
 		Long: `Look for what is wrong with a node on this machine: its configuration, store,
@@ -30,13 +31,14 @@ socket, address, disk, clock, key and cards. Each line says ok, warn or fail, an
 what to do. Exits with 1 when something has failed. Nothing is changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &doctor{app: a}
+			d := &doctor{app: a, socketPath: socket}
 			d.examine(cmd.Context(), &f)
 			return d.tell()
 		},
 	}
 	f.registerFile(cmd)
 	f.registerOverrides(cmd)
+	cmd.Flags().StringVar(&socket, "socket", "", "the admin socket of the node (default: beside its store)")
 	return cmd
 }
 
@@ -60,8 +62,9 @@ type examined struct {
 
 type doctor struct {
 	*app
-	findings []examined
-	running  bool // a node answers on the socket
+	socketPath string // "" is beside the store
+	findings   []examined
+	running    bool // a node answers on the socket
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
@@ -183,22 +186,20 @@ func keyPath(c *config.Config) string {
 // socket looks whether a node answers.
 func (d *doctor) socket(ctx context.Context, c *config.Config) {
 	const check = "node"
-	path := handoff.SocketPath(c)
+	path := d.socketPath
+	if path == "" {
+		path = handoff.SocketPath(c)
+	}
 	if path == "" {
 		d.warn(check, "", "a store in memory has no admin socket; the node cannot be looked at from here")
 		return
 	}
-	node, err := socketNode(c)
-	if err != nil {
-		d.fail(check, "", "%v", err)
-		return
-	}
+	node := socketAt(path)
 	defer node.close()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var s nodeStatus
-	_, err = node.get(ctx, "GET", "/status", nil, &s)
-	e := &failure{}
+	_, err := node.get(ctx, "GET", "/status", nil, &s)
 	switch {
 	case err == nil:
 		d.running = true
@@ -212,10 +213,10 @@ func (d *doctor) socket(ctx context.Context, c *config.Config) {
 		if err := node.ready(ctx); err != nil {
 			d.fail(check, "See the node's log", "it is not ready: %v", err)
 		}
-	case errors.As(err, &e) && e.Exit == exitUnreachable && e.Hint == "Start it with: handoff serve":
+	case absent(err) && d.socketPath == "":
 		d.ok(check, "not running")
 	default:
-		e = classify(err)
+		e := classify(err)
 		d.fail(check, e.Hint, "%s", e.Message)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,15 +105,18 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	m := s.wait(ts, regexp.MustCompile(`msg="The node is ready" address=(\S+)`))
 	ts.Setenv("NODE", "http://"+m[1])
 	ts.Setenv("ADDRESS", m[1])
-	ready(ts)
+	ready(ts, args)
 }
 
 // ready waits until the node says over its socket that it is ready.
-func ready(ts *testscript.TestScript) {
+func ready(ts *testscript.TestScript, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
 	c, err := config.Load(ts.MkAbs("handoff.yaml"))
 	ts.Check(err)
+	if i := slices.Index(args, "--store"); i >= 0 {
+		ts.Check(c.Set("store", args[i+1], "--store"))
+	}
 	node, err := socketNode(c)
 	ts.Check(err)
 	defer node.close()

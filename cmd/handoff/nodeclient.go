@@ -38,27 +38,35 @@ type nodeAPI struct {
 // apiFlags say which node is meant.
 type apiFlags struct {
 	nodeFlags
-	node string
+	node   string
+	socket string
 }
 
 // register adds the options that name a node.
 func (f *apiFlags) register(cmd *cobra.Command) {
 	f.registerFile(cmd)
+	f.registerStore(cmd, "the store of the node, when it was started with --store: the admin socket is beside it")
+	cmd.Flags().StringVar(&f.socket, "socket", "", "the admin socket of the node (default: beside its store)")
 	cmd.Flags().StringVar(&f.node, "node", "", "the URL of the node (also HANDOFF_NODE; with HANDOFF_TOKEN); by default the one of the configuration file, over its admin socket")
+	cmd.MarkFlagsMutuallyExclusive("node", "store", "socket")
 }
 
-// openNode returns the node that is meant: by --node or HANDOFF_NODE, else the
-// one whose admin socket is beside the store of the configuration.
+// openNode returns the node that is meant: by --socket, --store or --node, by
+// HANDOFF_NODE where no option names another, else the one whose admin socket
+// is beside the store of the configuration.
 func (a *app) openNode(f *apiFlags) (*nodeAPI, error) {
+	if f.socket != "" {
+		return socketAt(f.socket), nil
+	}
 	node := f.node
-	if node == "" && f.file == "" {
+	if node == "" && f.file == "" && !f.cmd.Flags().Changed("store") {
 		node, _ = a.lookupEnv("HANDOFF_NODE")
 	}
 	if node == "" {
 		c, err := f.loadStore()
 		if err != nil {
-			if e, ok := errors.AsType[*failure](err); ok && e.Hint != "" {
-				e.Hint = "Name a node with --node URL, or a configuration with -c FILE"
+			if e, ok := errors.AsType[*failure](err); ok && e.Hint != "" && e.Code == codeConfig {
+				e.Hint = "Name a configuration with -c FILE, the store of the node with --store, its socket with --socket, or its URL with --node"
 			}
 			return nil, err
 		}
@@ -81,11 +89,16 @@ func socketNode(c *config.Config) (*nodeAPI, error) {
 	if path == "" {
 		return nil, usagef("a node whose store is in memory has no admin socket").hint("Name the node with --node URL")
 	}
+	return socketAt(path), nil
+}
+
+// socketAt returns the node that listens on an admin socket.
+func socketAt(path string) *nodeAPI {
 	dialer := &net.Dialer{}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dialer.DialContext(ctx, "unix", path)
 	}}
-	return &nodeAPI{name: path, base: "http://node", http: &http.Client{Transport: transport}, local: true}, nil
+	return &nodeAPI{name: path, base: "http://node", http: &http.Client{Transport: transport}, local: true}
 }
 
 // close frees the connections.
@@ -121,7 +134,7 @@ func (n *nodeAPI) request(ctx context.Context, method, path string, body any) (*
 	}
 	defer response.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	return nil, n.refused(response.StatusCode, text)
+	return nil, n.refused(path, response.StatusCode, text)
 }
 
 // call sends a request to the API and returns the JSON of the answer, nil when
@@ -165,16 +178,29 @@ func decodeAnswer(value jsontext.Value, into any) error {
 	return nil
 }
 
-// refused makes a failure of an answer that is an error.
-func (n *nodeAPI) refused(status int, body []byte) error {
+// refused makes a failure of an answer that is an error. The names of the
+// protocol are for what it knows: tasks. What else a node refuses has names of
+// ours (a2a-cli §11.4).
+func (n *nodeAPI) refused(path string, status int, body []byte) error {
 	e := a2a.ParseStatusError(body, status)
 	f := protocolFailure(e)
 	f.Message = strings.TrimSpace(f.Message)
-	switch e.Code {
-	case a2a.CodeUnauthenticated:
-		f.Hint = "Set HANDOFF_TOKEN, or run the command on the node's machine, where the admin socket is"
-	case a2a.CodePermissionDenied:
+	switch {
+	case e.Code == a2a.CodeUnauthenticated:
+		f.A2ACode = 0
+		f.Hint = "Set HANDOFF_TOKEN to what the node's program accepts, or run the command on the node's machine, where the admin socket is"
+	case e.Code == a2a.CodePermissionDenied:
+		f.A2ACode = 0
 		f.Hint = "Use a token of that role, or run the command on the node's machine, where the admin socket is"
+	case strings.HasPrefix(path, "/api/v1/tasks"):
+	case strings.Contains(f.Message, "\n"):
+		f.Code, f.A2ACode = codeConfig, 0
+	case e.Code == a2a.CodeTaskNotFound:
+		f.Code, f.A2ACode = codeNotFound, 0
+	case e.Code == a2a.CodeInternal:
+		f.Code, f.A2ACode = codeInternal, 0
+	default:
+		f.Code, f.A2ACode = codeRefused, 0
 	}
 	if strings.Contains(f.Message, "\n") {
 		return &problemsFailure{f}
@@ -194,13 +220,25 @@ func (n *nodeAPI) unreachable(err error) error {
 	switch {
 	case !n.local:
 		f.Hint = "Is it running? Check the URL of --node or HANDOFF_NODE"
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		f = failf(codeUnreachable, "the node of %s is not running: nobody listens on %s", configFile, n.name)
-		f.Hint = "Start it with: handoff serve"
+	case absent(err):
+		f = failf(codeUnreachable, "the node is not running: nobody listens on %s%w", n.name, silent{err})
+		f.Hint = "Start it with: handoff serve; one that was started with --store is named with the same --store here, or with --socket"
 	case errors.Is(err, os.ErrPermission):
 		f.Hint = "The admin socket belongs to the user who runs the node; run the command as that user"
 	}
 	return f
+}
+
+// silent is a cause that the message does not repeat.
+type silent struct{ err error }
+
+func (silent) Error() string { return "" }
+
+func (s silent) Unwrap() error { return s.err }
+
+// absent reports whether nobody listens on a socket.
+func absent(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // ready reports whether the node answers and takes messages.
