@@ -150,40 +150,46 @@ func (x *exchange) run(ctx context.Context, p parameters) {
 	if len(c.active) > 0 {
 		x.w.Header()[headerExtensions] = []string{formatExtensions(c.active)}
 	}
+	lasting := ctx
+	if !c.op.streams() {
+		var release context.CancelFunc
+		lasting, release = x.outlast(ctx)
+		defer release()
+	}
 	switch c.op {
 	case opSendMessage:
 		q := &sendRequest{}
 		if x.read(p, q) {
-			response, err := s.send(ctx, c, q)
+			response, err := s.send(lasting, c, q)
 			answer(x, response, err)
 		}
 	case opSendStreamingMessage:
 		q := &sendRequest{}
 		if x.read(p, q) {
-			x.stream(ctx, func() (*engine.Stream, error) { return s.stream(ctx, c, q) })
+			x.stream(ctx, func(ctx context.Context) (*engine.Stream, error) { return s.stream(ctx, c, q) })
 		}
 	case opGetTask:
 		q := &getRequest{}
 		if x.read(p, q) {
-			response, err := s.get(ctx, c, q)
+			response, err := s.get(lasting, c, q)
 			answer(x, response, err)
 		}
 	case opListTasks:
 		q := &listRequest{}
 		if x.read(p, q) {
-			response, err := s.list(ctx, c, q)
+			response, err := s.list(lasting, c, q)
 			answer(x, response, err)
 		}
 	case opCancelTask:
 		q := &cancelRequest{}
 		if x.read(p, q) {
-			response, err := s.cancel(ctx, c, q)
+			response, err := s.cancel(lasting, c, q)
 			answer(x, response, err)
 		}
 	case opSubscribeToTask:
 		q := &subscribeRequest{}
 		if x.read(p, q) {
-			x.stream(ctx, func() (*engine.Stream, error) { return s.subscribe(ctx, c, q) })
+			x.stream(ctx, func(ctx context.Context) (*engine.Stream, error) { return s.subscribe(ctx, c, q) })
 		}
 	}
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -59,17 +60,23 @@ var _ outlet = (*parked)(nil)
 func (p *parked) run() {
 	defer p.finish()
 	ctx, cancel := context.WithCancel(p.ctx)
+	open, shut := context.WithCancel(ctx)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		defer cancel()
 		// A client that has asked for a stream has nothing more to say on its
-		// connection: whatever comes is its end, or as good as that.
+		// connection: whatever comes is its end, or as good as that. Only the
+		// end of its side leaves it reading.
 		var b [1]byte
-		_, _ = p.conn.Read(b[:])
+		if n, err := p.conn.Read(b[:]); n == 0 && err == io.EOF {
+			shut()
+			return
+		}
+		cancel()
 	}()
 	defer func() {
 		cancel()
+		shut()
 		_ = p.conn.Close()
 		<-gone
 	}()
@@ -77,11 +84,7 @@ func (p *parked) run() {
 	if w.write(keepAliveComment) != nil {
 		return
 	}
-	for !w.follow(ctx, p.stream, p.h.opts.KeepAlive) {
-		if w.write(keepAliveComment) != nil {
-			return
-		}
-	}
+	w.last(ctx, open, p.stream)
 	if p.code != codeGone && p.chunked {
 		_, _ = p.conn.Write([]byte("0\r\n\r\n"))
 	}

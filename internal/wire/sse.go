@@ -29,13 +29,15 @@ var (
 )
 
 // stream answers with a stream of events. Nothing goes out before the stream is
-// known to be one: until then every error is an ordinary one.
-func (x *exchange) stream(ctx context.Context, open func() (*engine.Stream, error)) {
+// known to be one: until then every error is an ordinary one. open ends when the
+// client sends nothing more; see last.
+func (x *exchange) stream(open context.Context, begin func(context.Context) (*engine.Stream, error)) {
+	ctx := x.outlive(open)
 	if err := x.h.streams.enter(x); err != nil {
 		x.refuse(err)
 		return
 	}
-	stream, err := open()
+	stream, err := begin(ctx)
 	if err != nil {
 		x.h.streams.leave(x)
 		x.refuse(err)
@@ -58,14 +60,10 @@ func (x *exchange) stream(ctx context.Context, open func() (*engine.Stream, erro
 			return
 		}
 	}
-	if over := w.follow(ctx, stream, x.h.opts.ParkAfter); over || x.park(stream) {
+	if over := w.follow(ctx, open, stream, x.h.opts.ParkAfter); over || x.park(stream) {
 		return
 	}
-	for !w.follow(ctx, stream, x.h.opts.KeepAlive) {
-		if w.write(keepAliveComment) != nil {
-			return
-		}
-	}
+	w.last(ctx, open, stream)
 }
 
 func (x *exchange) closeStream(stream *engine.Stream) {
@@ -162,10 +160,11 @@ func (w *eventWriter) header() {
 // follow sends frames as they come, and reports whether the stream is over. It
 // returns when nothing came for at least that long, and at most twice as long:
 // one deadline serves all waits within its time, so that a stream that speaks has
-// no other cost than its frames.
-func (w *eventWriter) follow(ctx context.Context, stream *engine.Stream, silence time.Duration) (over bool) {
+// no other cost than its frames. It returns too when open ends, which comes from
+// ctx.
+func (w *eventWriter) follow(ctx, open context.Context, stream *engine.Stream, silence time.Duration) (over bool) {
 	for {
-		wait, cancel := context.WithTimeout(ctx, silence)
+		wait, cancel := context.WithTimeout(open, silence)
 		spoke, err := w.until(wait, stream)
 		cancel()
 		switch {
@@ -174,7 +173,7 @@ func (w *eventWriter) follow(ctx context.Context, stream *engine.Stream, silence
 			return true
 		case err != nil:
 			return true
-		case !spoke:
+		case !spoke, open.Err() != nil:
 			return false
 		}
 	}
