@@ -249,10 +249,13 @@ func (e *Engine) accept(ctx context.Context, q *Request, watched bool) (*accepte
 	if e.Draining() {
 		return nil, errDraining
 	}
-	claim, abandoned := e.claimFor(q), false
+	claim, err := e.claimFor(q)
+	if err != nil {
+		return nil, err
+	}
+	abandoned := false
 	if claim != nil {
 		var a *accepted
-		var err error
 		if a, abandoned, err = e.duplicate(ctx, q, claim); a != nil || err != nil {
 			return a, err
 		}
@@ -301,9 +304,14 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, fro
 	}
 	r := e.newRun(q.Spec, row, m)
 	r.cause, r.input, r.claim, r.message = agent.CauseMessage, []a2a.Message{message}, claim, message
+	ticket, err := e.admit(q.Spec)
+	if err != nil {
+		return nil, err
+	}
 	if claim != nil {
 		a, err := e.makeClaim(ctx, q, r, claim)
 		if a != nil || err != nil {
+			ticket.give()
 			return a, err
 		}
 	}
@@ -311,17 +319,10 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, fro
 	if from.watched {
 		watcher = e.watch(id)
 	}
-	if err := e.enter(r); err != nil {
-		watcher.close()
-		if claim != nil {
-			r.refuse(err)
-		}
-		return nil, err
-	}
 	if from.abandoned && q.Spec.OnInterrupt == InterruptFail {
-		e.turns.Go(func() { r.interrupted() })
+		go r.interrupted(ticket)
 	} else {
-		r.start()
+		r.start(ticket)
 	}
 	return e.await(ctx, r, watcher)
 }
@@ -423,9 +424,13 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 	if claim != nil {
 		claim.Task = row.ID
 	}
-	begins := row.Lease == 0
-	if begins {
-		c.Set = e.nextTurn(row.Turn)
+	var ticket *ticket
+	if row.Lease == 0 {
+		var err error
+		if ticket, err = e.admit(q.Spec); err != nil {
+			return nil, err
+		}
+		c.Set = e.nextTurn(row.Turn, ticket.held)
 		c.Events = append(c.Events, statusEvent(row.ID, row.Context, a2a.StateWorking, nil, nil))
 	}
 	r := e.run(row.ID)
@@ -433,54 +438,66 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 		r.blur()
 	}
 	if err := e.store.Commit(ctx, c); err != nil {
+		if ticket != nil {
+			ticket.give()
+		}
 		return nil, err
 	}
 	e.hub.publish(row.ID, c.Events)
 	a := &accepted{id: row.ID, number: c.After.Messages, seq: c.Events[len(c.Events)-1].Seq}
-	if begins {
+	if ticket != nil {
 		e.cfg.Observer.StateChanged(q.Spec.ID, a2a.StateWorking.String())
-		err := e.goOn(c.After, q.Spec, func(r *run) {
+		e.goOn(ticket, c.After, q.Spec, func(r *run) {
 			r.cause = agent.CauseMessage
 			if c.After.Read-c.After.Since == 1 {
 				r.input = []a2a.Message{message}
 			}
 		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	return a, nil
 }
 
-// nextTurn are the values of a row whose next turn begins on this node.
-func (e *Engine) nextTurn(turn int) store.Set {
+// nextTurn are the values of a row whose next turn this node runs: at once, or
+// when it gets to it, with no attempt made until then.
+func (e *Engine) nextTurn(turn int, atOnce bool) store.Set {
 	working, none, lease := a2a.StateWorking, store.WaitNone, e.epoch
-	next, first, zero := turn+1, 1, 0
+	next, attempt, zero := turn+1, 0, 0
+	if atOnce {
+		attempt = 1
+	}
 	return store.Set{
 		State: &working, Wait: &none, Lease: &lease,
-		Turn: &next, Attempt: &first, Done: &zero, ReadAll: true,
+		Turn: &next, Attempt: &attempt, Done: &zero, ReadAll: true,
 	}
 }
 
-// goOn runs the turn of a task whose row says that this node does.
-func (e *Engine) goOn(row store.Task, spec *Spec, prepare func(*run)) error {
+// goOn runs the turn of a task whose row says that this node does. When the
+// store fails here, the turn begins later.
+func (e *Engine) goOn(t *ticket, row store.Task, spec *Spec, prepare func(*run)) {
 	r := e.newRun(spec, row, decodeMeta(row.Meta))
 	close(r.known)
 	prepare(r)
-	var err error
-	if r.private, err = e.store.Private(context.Background(), row.Key); err != nil {
-		return e.orphan(row, err)
+	err := e.load(r)
+	if err != nil {
+		e.log.Error("A turn could not begin; it is tried again", "task", row.ID, "agent", row.Agent, "error", err)
+		t.give()
+		e.orphan(row.ID)
+		return
 	}
-	if r.input == nil && row.Read > row.Since {
-		if r.input, err = e.messages(context.Background(), row.Key, row.Since+1); err != nil {
-			return e.orphan(row, err)
+	r.start(t)
+}
+
+// load reads what a run needs to know of its task.
+func (e *Engine) load(r *run) (err error) {
+	if r.private, err = e.store.Private(context.Background(), r.row.Key); err != nil {
+		return err
+	}
+	if unknown := r.row.Read - r.row.Since; r.input == nil && unknown > 0 {
+		if r.input, err = e.messages(context.Background(), r.row.Key, r.row.Since+1); err != nil {
+			return err
 		}
-		r.input = r.input[:min(len(r.input), int(row.Read-row.Since))]
+		r.input = r.input[:min(len(r.input), int(unknown))]
 	}
-	if err := e.enter(r); err != nil {
-		return nil // the node is stopping; the task goes on elsewhere or later
-	}
-	r.start()
 	return nil
 }
 

@@ -19,7 +19,7 @@ func keyOf(c *store.Claim) claimKey { return claimKey{c.Tenant, c.Owner, c.Agent
 
 // claimFor returns the claim that a message makes, nil when repetitions are not
 // recognized (A2A §3.3.1).
-func (e *Engine) claimFor(q *Request) *store.Claim {
+func (e *Engine) claimFor(q *Request) (*store.Claim, error) {
 	tenant, owner, ok := q.Scope.Owner()
 	switch q.Spec.Idempotency {
 	case IdempotencyAuto:
@@ -28,11 +28,15 @@ func (e *Engine) claimFor(q *Request) *store.Claim {
 		ok = false
 	}
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	message := *q.Message
 	key := "message:" + message.MessageID
-	if business := businessKey(&message); business != "" {
+	business, err := businessKey(&message)
+	if err != nil {
+		return nil, err
+	}
+	if business != "" {
 		key = "key:" + business
 		message.MessageID = ""
 	}
@@ -40,18 +44,22 @@ func (e *Engine) claimFor(q *Request) *store.Claim {
 	return &store.Claim{
 		Tenant: tenant, Owner: owner, Agent: q.Spec.ID, Key: key,
 		Hash: hash[:], Lease: e.epoch, Expires: time.Now().Add(q.Spec.Claims),
-	}
+	}, nil
 }
 
-// businessKey returns metadata.idempotencyKey of a message, or "".
-func businessKey(m *a2a.Message) string {
+// businessKey returns metadata.idempotencyKey of a message, "" when it has none.
+func businessKey(m *a2a.Message) (string, error) {
 	var named struct {
-		Key string `json:"idempotencyKey"`
+		Key a2a.JSON `json:"idempotencyKey"`
 	}
-	if m.Metadata == nil || json.Unmarshal(m.Metadata, &named) != nil {
-		return ""
+	if m.Metadata == nil || json.Unmarshal(m.Metadata, &named) != nil || named.Key == nil {
+		return "", nil
 	}
-	return named.Key
+	var key string
+	if json.Unmarshal(named.Key, &key) != nil || key == "" || len(key) > a2a.MaxIDLength {
+		return "", a2a.Invalid("message.metadata.idempotencyKey", "must be a text of 1 to %d bytes", a2a.MaxIDLength)
+	}
+	return key, nil
 }
 
 // duplicate answers a message that was sent before. It reports as abandoned a
@@ -82,7 +90,7 @@ func sameMessage(q *Request, earlier, mine *store.Claim) error {
 	if string(earlier.Hash) == string(mine.Hash) {
 		return nil
 	}
-	if key := businessKey(q.Message); key != "" {
+	if key, _ := businessKey(q.Message); key != "" {
 		return a2a.Invalid("message.metadata.idempotencyKey", "was used for another message")
 	}
 	return a2a.Invalid("message.messageId", "was used for another message")

@@ -140,11 +140,14 @@ type Engine struct {
 	claims   map[claimKey]*run
 	quotas   map[string]chan struct{} // slots of agents with a limit of their own
 	waiting  int                      // runs without a slot
-	orphans  []string                 // tasks to recover, see orphan
+	orphans  map[string]bool          // tasks to recover, see orphan
 	draining bool
+	closing  bool // the grace period is over
 
 	drained  chan struct{} // closed when the engine takes nothing more
 	stopped  chan struct{} // closed when no turn runs any more
+	lost     chan struct{} // closed when another process has taken the node's place
+	drain    sync.Once
 	turns    sync.WaitGroup
 	services sync.WaitGroup
 	stop     context.CancelFunc
@@ -178,8 +181,10 @@ func New(cfg Config) *Engine {
 		runs:    map[string]*run{},
 		claims:  map[claimKey]*run{},
 		quotas:  map[string]chan struct{}{},
+		orphans: map[string]bool{},
 		drained: make(chan struct{}),
 		stopped: make(chan struct{}),
+		lost:    make(chan struct{}),
 	}
 }
 
@@ -219,10 +224,34 @@ func (e *Engine) renew(ctx context.Context) {
 	err := e.store.Renew(ctx, e.epoch, e.cfg.Lease)
 	switch {
 	case err == nil || ctx.Err() != nil:
+	case errors.Is(err, store.ErrConflict):
+		e.giveUp(ctx)
 	default:
 		e.log.WarnContext(ctx, "The lease of this node could not be renewed", "error", err)
 	}
 }
+
+// giveUp ends the work of a node that the store does not know any more: another
+// process has taken its place. Whatever it still wrote would be refused.
+func (e *Engine) giveUp(ctx context.Context) {
+	e.mu.Lock()
+	first := !e.draining
+	e.draining = true
+	e.mu.Unlock()
+	if !first {
+		return
+	}
+	e.log.ErrorContext(ctx, "Another process has taken over the store; this node stops", "epoch", e.epoch)
+	close(e.drained)
+	for _, r := range e.active() {
+		r.halt(agent.ErrTakenOver)
+	}
+	close(e.lost)
+}
+
+// Lost is closed when another process has taken the place of this node, which
+// then does nothing more and has to be stopped.
+func (e *Engine) Lost() <-chan struct{} { return e.lost }
 
 func (e *Engine) expire(ctx context.Context) {
 	const batch = 500
@@ -255,12 +284,21 @@ func (e *Engine) Drain(ctx context.Context) {
 	first := !e.draining
 	e.draining = true
 	e.mu.Unlock()
-	if !first {
-		<-e.stopped
-		return
+	if first {
+		close(e.drained)
 	}
-	defer close(e.stopped)
-	close(e.drained)
+	e.drain.Do(func() {
+		defer close(e.stopped)
+		e.wait(ctx)
+	})
+}
+
+// unwinding is how long a turn that was told to stop may take to return. An
+// agent that takes longer is left behind: its task is failed by then, and
+// nothing that it still does has an effect.
+const unwinding = 2 * time.Second
+
+func (e *Engine) wait(ctx context.Context) {
 	for _, r := range e.active() {
 		if r.spec.OnInterrupt == InterruptResume {
 			r.halt(agent.ErrHandedOver)
@@ -276,10 +314,19 @@ func (e *Engine) Drain(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
+	e.mu.Lock()
+	e.closing = true
+	e.mu.Unlock()
 	for _, r := range e.active() {
 		r.halt(agent.ErrStopping)
 	}
-	<-done
+	select {
+	case <-done:
+	case <-time.After(unwinding):
+		for _, r := range e.active() {
+			r.log().Error("An agent did not return when it was told to stop; it is left behind")
+		}
+	}
 }
 
 // Stop drains and then leaves the store.
@@ -296,23 +343,6 @@ func (e *Engine) Stop(ctx context.Context) error {
 	return nil
 }
 
-// quota returns the slots of an agent, nil when it has no limit of its own. A
-// changed limit holds for the turns that begin after it.
-func (e *Engine) quota(spec *Spec) chan struct{} {
-	n := spec.Limits.Concurrent
-	if n == 0 {
-		return nil
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	q := e.quotas[spec.ID]
-	if cap(q) != n {
-		q = make(chan struct{}, n)
-		e.quotas[spec.ID] = q
-	}
-	return q
-}
-
 // active returns the runs under way.
 func (e *Engine) active() []*run {
 	e.mu.Lock()
@@ -322,32 +352,6 @@ func (e *Engine) active() []*run {
 		runs = append(runs, r)
 	}
 	return runs
-}
-
-// enter counts a new run in, or refuses it.
-func (e *Engine) enter(r *run) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.draining {
-		return errDraining
-	}
-	if e.waiting >= e.cfg.Queue {
-		return &a2a.Error{
-			Code:       a2a.CodeResourceExhausted,
-			Message:    "Too many tasks are waiting for a free worker; try again later",
-			RetryAfter: 5 * time.Second,
-		}
-	}
-	e.runs[r.id] = r
-	e.turns.Add(1)
-	return nil
-}
-
-func (e *Engine) leave(r *run) {
-	e.mu.Lock()
-	delete(e.runs, r.id)
-	e.mu.Unlock()
-	e.turns.Done()
 }
 
 func (e *Engine) run(id string) *run {

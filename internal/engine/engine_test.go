@@ -35,6 +35,8 @@ type bench struct {
 	engine *engine.Engine
 	jobs   *job.Runner
 	specs  map[string]*engine.Spec
+	turns  int // at once; 0: the default
+	queue  int
 }
 
 func newBench(t *testing.T, specs ...*engine.Spec) *bench {
@@ -62,7 +64,7 @@ func (b *bench) open() {
 	}
 	b.store = st
 	b.engine = engine.New(engine.Config{
-		Store: st, Node: "test", Lease: 200 * time.Millisecond,
+		Store: st, Node: "test", Lease: 200 * time.Millisecond, Turns: b.turns, Queue: b.queue,
 		Agents:  func(id string) *engine.Spec { return b.specs[id] },
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		JobsDue: func(at time.Time) { b.jobs.Due(at) },

@@ -55,6 +55,9 @@ func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*s
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	if e.cfg.Agents(row.Agent) == nil {
+		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The agent %q of the task does not exist any more; cancel the task", row.Agent)
+	}
 	if row.State != a2a.StateAuthRequired || row.Turn != g.Turn {
 		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The task has gone on without the grant")
 	}
@@ -101,17 +104,20 @@ func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Cha
 	if spec == nil {
 		return e.fail(ctx, row, "The agent of this task does not exist any more.", c.Finish)
 	}
-	if e.Draining() {
-		return errDraining
+	ticket, err := e.admit(spec)
+	if err != nil {
+		return err
 	}
 	c.Task = row.Key
 	c.Guard = store.Guard{States: store.States(row.State), NoLease: true, Turn: row.Turn}
-	c.Set = e.nextTurn(row.Turn)
+	c.Set = e.nextTurn(row.Turn, ticket.held)
 	c.Events = []store.Event{statusEvent(row.ID, row.Context, a2a.StateWorking, nil, nil)}
 	if err := e.store.Commit(ctx, c); err != nil {
+		ticket.give()
 		return err
 	}
 	e.hub.publish(row.ID, c.Events)
 	e.cfg.Observer.StateChanged(row.Agent, a2a.StateWorking.String())
-	return e.goOn(c.After, spec, prepare)
+	e.goOn(ticket, c.After, spec, prepare)
+	return nil
 }

@@ -101,7 +101,9 @@ func (e *Engine) List(ctx context.Context, scope store.Scope, spec *Spec, q *a2a
 	for i := range page.Items {
 		t, err := taskOf(&page.Items[i])
 		if err != nil {
-			return nil, err
+			// One task that cannot be read must not hide the others.
+			e.log.ErrorContext(ctx, "A task cannot be read", "task", page.Items[i].ID, "error", err)
+			t = bareTask(&page.Items[i].Task)
 		}
 		if !q.IncludeArtifacts {
 			t.Artifacts = nil
@@ -111,16 +113,32 @@ func (e *Engine) List(ctx context.Context, scope store.Scope, spec *Spec, q *a2a
 	return response, nil
 }
 
+// unreadable is the error for what the store has of a task and nobody can read.
+func unreadable(id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &a2a.Error{
+		Code: a2a.CodeInternal, Message: "The task cannot be read", Metadata: map[string]string{"taskId": id},
+		Err: fmt.Errorf("read task %s: %w", id, err),
+	}
+}
+
+// bareTask is a task as its row has it.
+func bareTask(row *store.Task) *a2a.Task {
+	return &a2a.Task{
+		ID: row.ID, ContextID: row.Context, Artifacts: []a2a.Artifact{},
+		Status: a2a.TaskStatus{State: row.State, Timestamp: row.StatusAt},
+	}
+}
+
 // taskOf rebuilds a task from its events.
 func taskOf(item *store.Item) (*a2a.Task, error) {
 	t := &a2a.Task{ID: item.ID, ContextID: item.Context, Artifacts: []a2a.Artifact{}}
 	var response a2a.StreamResponse
 	decode := func(body []byte) error {
 		response = a2a.StreamResponse{}
-		if err := a2a.Unmarshal(body, &response); err != nil {
-			return fmt.Errorf("read event of task %s: %w", item.ID, err)
-		}
-		return nil
+		return unreadable(item.ID, a2a.Unmarshal(body, &response))
 	}
 	for i := range item.Artifacts {
 		if err := decode(item.Artifacts[i].Body); err != nil {
@@ -132,7 +150,7 @@ func taskOf(item *store.Item) (*a2a.Task, error) {
 		if item.Messages[i].Kind == store.KindMessage {
 			var m a2a.Message
 			if err := a2a.Unmarshal(item.Messages[i].Body, &m); err != nil {
-				return nil, fmt.Errorf("read message of task %s: %w", item.ID, err)
+				return nil, unreadable(item.ID, err)
 			}
 			t.History = append(t.History, m)
 			continue

@@ -11,11 +11,10 @@ import (
 
 // orphan remembers a task that this node has the lease of but does not run,
 // because the store failed in between. The recovery takes it up.
-func (e *Engine) orphan(row store.Task, err error) error {
+func (e *Engine) orphan(id string) {
 	e.mu.Lock()
-	e.orphans = append(e.orphans, row.ID)
-	e.mu.Unlock()
-	return err
+	defer e.mu.Unlock()
+	e.orphans[id] = true
 }
 
 // recover takes over the tasks that dead nodes, or failed commits of this one,
@@ -23,11 +22,11 @@ func (e *Engine) orphan(row store.Task, err error) error {
 func (e *Engine) recover(ctx context.Context) {
 	e.mu.Lock()
 	own := e.orphans
-	e.orphans = nil
+	e.orphans = map[string]bool{}
 	e.mu.Unlock()
-	for _, id := range own {
+	for id := range own {
 		if err := e.recoverOwn(ctx, id); err != nil {
-			_ = e.orphan(store.Task{ID: id}, err)
+			e.orphan(id)
 		}
 	}
 	const batch = 500
@@ -98,15 +97,45 @@ func (e *Engine) takeOverAll(ctx context.Context, rows []store.Task) {
 
 func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 	spec := e.cfg.Agents(row.Agent)
-	started := row.State != a2a.StateSubmitted
+	begun := row.State != a2a.StateSubmitted && row.Attempt > 0
 	switch {
 	case spec == nil:
 		return e.fail(ctx, row, "The agent of this task does not exist any more.", 0)
-	case started && spec.OnInterrupt == InterruptFail:
+	case begun && spec.OnInterrupt == InterruptFail:
 		return e.fail(ctx, row, "The turn was interrupted by the end of its process, and this agent is not resumed.", 0)
 	}
+	// Everything is read before the turn is taken: what cannot be read now and
+	// never will be ends the task instead of being tried for ever.
+	grant, err := e.grantOf(ctx, row.ID, row.Turn-1)
+	if err == nil && begun {
+		var redo map[string]bool
+		if redo, err = e.begun(ctx, row); err == nil {
+			return e.take(ctx, row, spec, grant, redo)
+		}
+	}
+	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		return err
+	case err != nil:
+		e.log.ErrorContext(ctx, "An interrupted task cannot be read", "task", row.ID, "agent", row.Agent, "error", err)
+		return e.fail(ctx, row, "The turn was interrupted, and what it needs to go on cannot be read any more.", 0)
+	}
+	return e.take(ctx, row, spec, grant, nil)
+}
+
+// take lets this node run an interrupted turn.
+func (e *Engine) take(ctx context.Context, row *store.Task, spec *Spec, grant *agent.Grant, redo map[string]bool) error {
+	ticket, err := e.admit(spec)
+	if err != nil {
+		return err // later, then
+	}
 	lease, attempt := e.epoch, row.Attempt
-	if started {
+	switch {
+	case row.State == a2a.StateSubmitted || attempt == 0:
+		if attempt = 0; ticket.held {
+			attempt = 1
+		}
+	default:
 		attempt++
 	}
 	old := row.Lease
@@ -116,18 +145,11 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 		Set:   store.Set{Lease: &lease, Attempt: &attempt},
 	}
 	if err := e.store.Commit(ctx, c); err != nil {
+		ticket.give()
 		return err
 	}
-	grant, err := e.grantOf(ctx, row.ID, row.Turn-1)
-	if err != nil {
-		return e.orphan(*row, err)
-	}
-	redo, err := e.begun(ctx, row)
-	if err != nil {
-		return e.orphan(*row, err)
-	}
 	e.log.InfoContext(ctx, "An interrupted turn goes on", "task", row.ID, "agent", row.Agent, "turn", row.Turn, "attempt", attempt)
-	return e.goOn(c.After, spec, func(r *run) {
+	e.goOn(ticket, c.After, spec, func(r *run) {
 		r.redo = redo
 		switch {
 		case row.Read > row.Since:
@@ -138,6 +160,7 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 			r.cause = agent.CauseTime
 		}
 	})
+	return nil
 }
 
 // begun returns the artifacts of a task that has been interrupted, any of which

@@ -61,8 +61,9 @@ type run struct {
 	queue    []agent.Step
 	bytes    int
 	emitted  int // steps of this turn that were queued
-	settled  int // of those, committed or dropped
+	settled  int // of those, committed
 	ended    bool
+	dropped  bool // what is not settled never will be
 	returned bool
 	failure  error // that Run returned
 	late     bool  // first_step_wait is over
@@ -89,27 +90,16 @@ func (r *run) log() *slog.Logger {
 	return r.e.log.With("task", r.id, "context", r.row.Context, "agent", r.row.Agent, "turn", r.row.Turn)
 }
 
-// start lets the run go in a goroutine of its own. The run was entered before.
-func (r *run) start() {
+// start lets the run go in a goroutine of its own, with a ticket that it gives
+// back.
+func (r *run) start(t *ticket) {
+	r.e.register(r)
 	go func() {
-		defer r.e.leave(r)
-		slots := []chan struct{}{r.e.slots}
-		if quota := r.e.quota(r.spec); quota != nil {
-			slots = append(slots, quota)
+		defer t.give()
+		defer r.e.unregister(r)
+		if !t.held && !r.enqueue(t) {
+			return
 		}
-		for i, slot := range slots {
-			if !r.acquire(slot) {
-				for _, taken := range slots[:i] {
-					<-taken
-				}
-				return
-			}
-		}
-		defer func() {
-			for _, slot := range slots {
-				<-slot
-			}
-		}()
 		for r.turn() {
 		}
 	}()
@@ -117,8 +107,8 @@ func (r *run) start() {
 
 // interrupted makes the task of a message that a dead node had begun to handle,
 // for an agent that must not do anything twice. Nobody knows how far it got.
-func (r *run) interrupted() {
-	defer r.e.leave(r)
+func (r *run) interrupted(t *ticket) {
+	defer t.give()
 	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt}
 	text := "The process that handled this message ended before it had an outcome, and this agent is not resumed."
 	if err := r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}})); err != nil {
@@ -126,15 +116,9 @@ func (r *run) interrupted() {
 	}
 }
 
-// acquire gets a slot to run in. A new task that has to wait for one becomes
-// visible as SUBMITTED.
-func (r *run) acquire(slot chan struct{}) bool {
-	e := r.e
-	select {
-	case slot <- struct{}{}:
-		return true
-	default:
-	}
+// enqueue waits until the turn can run. A new task becomes visible meanwhile, as
+// SUBMITTED.
+func (r *run) enqueue(t *ticket) bool {
 	if r.row.Key == 0 && r.spec.Answers != AnswersMessage {
 		r.row.State = a2a.StateSubmitted
 		if err := r.commit(&store.Change{}, outcome{}); err != nil {
@@ -142,24 +126,14 @@ func (r *run) acquire(slot chan struct{}) bool {
 			return false
 		}
 	}
-	e.mu.Lock()
-	e.waiting++
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		e.waiting--
-		e.mu.Unlock()
-	}()
 	halted := make(chan struct{})
 	stop := r.onHalt(func() { close(halted) })
 	defer stop()
-	select {
-	case slot <- struct{}{}:
-		return true
-	case <-halted:
+	if !t.wait(halted) {
 		r.refuse(errDraining)
 		return false // the lease ends with the node, and the task is found again
 	}
+	return true
 }
 
 // onHalt calls f once when the run is halted while it has no turn.
@@ -199,14 +173,14 @@ func (r *run) turn() (again bool) {
 	r.mu.Lock()
 	r.ctx, r.cancel = ctx, cancel
 	r.queue, r.bytes, r.emitted, r.settled = nil, 0, 0, 0
-	r.ended, r.returned, r.failure, r.late = false, false, nil, false
+	r.ended, r.dropped, r.returned, r.failure, r.late = false, false, false, nil, false
 	if r.halted != nil {
 		cancel(r.halted)
 	}
 	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt, redo: r.redo}
 	r.redo, r.doneBefore = nil, r.row.Done
 	r.mu.Unlock()
-	if r.row.State == a2a.StateSubmitted {
+	if r.row.State == a2a.StateSubmitted || r.row.Attempt == 0 {
 		if err := r.working(); err != nil {
 			r.giveUp(err)
 			cancel(err)
@@ -227,23 +201,32 @@ func (r *run) turn() (again bool) {
 	return again
 }
 
-// working says that a task that had waited for a worker has one.
+// working says that a turn begins that has had to wait for it. Until then
+// nothing of it can have been done, whatever becomes of this node.
 func (r *run) working() error {
-	working := a2a.StateWorking
-	return r.write(&store.Change{Set: store.Set{State: &working}}, outcome{
-		events:  []store.Event{statusEvent(r.id, r.row.Context, working, nil, nil)},
-		updates: []a2a.StreamResponse{{StatusUpdate: &a2a.TaskStatusUpdateEvent{Status: a2a.TaskStatus{State: working}}}},
-	})
+	first, working := 1, a2a.StateWorking
+	c, o := &store.Change{Set: store.Set{Attempt: &first}}, outcome{}
+	if r.row.State == a2a.StateSubmitted {
+		c.Set.State = &working
+		o.events = []store.Event{statusEvent(r.id, r.row.Context, working, nil, nil)}
+		o.updates = []a2a.StreamResponse{{StatusUpdate: &a2a.TaskStatusUpdateEvent{Status: a2a.TaskStatus{State: working}}}}
+	}
+	err := r.write(c, o)
+	r.builder.attempt = r.row.Attempt
+	return err
 }
 
 // execute calls the agent.
 func (r *run) execute(ctx context.Context, info agent.Info, finished chan<- struct{}) {
-	defer close(finished)
-	err := r.call(ctx, info)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.returned, r.failure = true, err
-	r.change.Broadcast()
+	err := errors.New("the agent ended its goroutine")
+	defer func() { // of runtime.Goexit too
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.returned, r.failure = true, err
+		r.change.Broadcast()
+		close(finished)
+	}()
+	err = r.call(ctx, info)
 }
 
 func (r *run) call(ctx context.Context, info agent.Info) (err error) {
@@ -488,7 +471,7 @@ func (r *run) ending(failure error) agent.Step {
 // begin starts the next turn of the same run with the messages that wait.
 func (r *run) begin() error {
 	read := r.row.Read
-	c := &store.Change{Set: r.e.nextTurn(r.row.Turn)}
+	c := &store.Change{Set: r.e.nextTurn(r.row.Turn, true)}
 	if err := r.write(c, outcome{events: []store.Event{statusEvent(r.id, r.row.Context, a2a.StateWorking, nil, nil)}}); err != nil {
 		return err
 	}
@@ -547,7 +530,7 @@ func (r *run) giveUp(err error) {
 	r.refuse(unavailable(err))
 	r.halt(err)
 	if r.row.Key != 0 {
-		_ = r.e.orphan(r.row, err)
+		r.e.orphan(r.id)
 	}
 }
 
@@ -555,8 +538,7 @@ func (r *run) giveUp(err error) {
 func (r *run) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended = true
-	r.settled = r.emitted
+	r.ended, r.dropped = true, r.settled < r.emitted
 	r.queue = nil
 	r.change.Broadcast()
 }

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
@@ -30,7 +30,7 @@ func (r *run) Emit(ctx context.Context, s agent.Step) error {
 		}
 	}
 	switch {
-	case r.ended || r.halted != nil:
+	case r.ended || r.returned || r.halted != nil:
 		return agent.ErrEnded
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -89,13 +89,12 @@ func (r *run) Flush(ctx context.Context) error {
 		switch {
 		case r.halted != nil:
 			return r.halted
+		case r.dropped:
+			return agent.ErrEnded
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		}
 		r.change.Wait()
-	}
-	if r.halted != nil {
-		return r.halted
 	}
 	return nil
 }
@@ -194,94 +193,107 @@ func (r *run) key() int64 {
 	return r.row.Key
 }
 
-// checkStep refuses a step that could not be sent to a client.
+// maxFreeDepth is how deep free JSON of a step may nest. It travels within the
+// objects of the protocol, and what the store gives back has to be readable.
+const maxFreeDepth = a2a.MaxDepth - 12
+
+// checkStep refuses a step that could not be sent, or not be read again.
 func checkStep(s *agent.Step) error {
-	contents := []*agent.Content{s.Working, s.Message, s.Complete, s.Fail, s.Reject}
-	if s.Ask != nil {
-		contents = append(contents, &s.Ask.Content)
+	if err := s.Validate(); err != nil {
+		return err
 	}
-	if s.Authorize != nil {
-		contents = append(contents, &s.Authorize.Content)
-	}
-	set := 0
-	for _, c := range contents {
-		if c == nil {
-			continue
+	check := func(what string, free a2a.JSON) error {
+		if depth(free) > maxFreeDepth {
+			return fmt.Errorf("%s nests deeper than %d levels", what, maxFreeDepth)
 		}
-		set++
-		if err := checkParts(c.Parts); err != nil {
+		return nil
+	}
+	for _, parts := range [...][]a2a.Part{
+		partsOf(s.Working), partsOf(s.Message), partsOf(s.Complete), partsOf(s.Fail), partsOf(s.Reject),
+	} {
+		if err := checkDepths(check, parts); err != nil {
 			return err
 		}
 	}
-	if s.Artifact != nil {
-		set++
-		if len(s.Artifact.Parts) == 0 {
-			return fmt.Errorf("an artifact needs a part")
-		}
-		if err := checkParts(s.Artifact.Parts); err != nil {
-			return err
-		}
+	switch {
+	case s.Artifact != nil:
+		return errors.Join(check("the metadata", s.Artifact.Metadata), checkDepths(check, s.Artifact.Parts))
+	case s.Ask != nil:
+		return errors.Join(check("the schema", s.Ask.Schema), check("the metadata", s.Ask.Metadata), checkDepths(check, s.Ask.Parts))
+	case s.Authorize != nil:
+		return errors.Join(check("the metadata", s.Authorize.Metadata), checkDepths(check, s.Authorize.Parts))
 	}
-	if s.Wait != nil {
-		set++
-		if s.Wait.For <= 0 || s.Wait.For > maxWait {
-			return fmt.Errorf("a wait takes from 1ns to %v, not %v", maxWait, s.Wait.For)
+	for _, c := range [...]*agent.Content{s.Working, s.Message, s.Complete, s.Fail, s.Reject} {
+		if c != nil {
+			return check("the metadata", c.Metadata)
 		}
-	}
-	if s.State != nil {
-		set++
-		if !s.State.IsValid() {
-			return fmt.Errorf("the state is not valid JSON")
-		}
-	}
-	if set != 1 {
-		return fmt.Errorf("a step does one thing, not %d", set)
 	}
 	return nil
 }
 
-const maxWait = 366 * 24 * time.Hour
+func partsOf(c *agent.Content) []a2a.Part {
+	if c == nil {
+		return nil
+	}
+	return c.Parts
+}
 
-func checkParts(parts []a2a.Part) error {
+func checkDepths(check func(string, a2a.JSON) error, parts []a2a.Part) error {
 	for i := range parts {
-		switch p := &parts[i]; p.Kind {
-		case a2a.PartText, a2a.PartRaw, a2a.PartURL:
-		case a2a.PartData:
-			if !p.Data.IsValid() {
-				return fmt.Errorf("part %d: the data is not valid JSON", i)
-			}
-		default:
-			return fmt.Errorf("part %d: no content", i)
+		if err := errors.Join(check("the data", parts[i].Data), check("the metadata", parts[i].Metadata)); err != nil {
+			return fmt.Errorf("part %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// stepSize is roughly how much memory a step holds, in bytes.
+// depth returns how deep valid JSON nests.
+func depth(value a2a.JSON) int {
+	level, deepest, quoted := 0, 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return deepest
+}
+
+// stepSize is roughly how much a step holds, in bytes.
 func stepSize(s *agent.Step) int {
 	n := len(s.State)
 	for _, c := range [...]*agent.Content{s.Working, s.Message, s.Complete, s.Fail, s.Reject} {
 		if c != nil {
-			n += partsSize(c.Parts)
+			n += contentSize(c)
 		}
 	}
-	if s.Artifact != nil {
-		n += partsSize(s.Artifact.Parts)
+	if a := s.Artifact; a != nil {
+		n += partsSize(a.Parts) + len(a.Metadata) + len(a.ID) + len(a.Name) + len(a.Description)
 	}
 	if s.Ask != nil {
-		n += partsSize(s.Ask.Parts) + len(s.Ask.Schema)
+		n += contentSize(&s.Ask.Content) + len(s.Ask.Schema)
 	}
 	if s.Authorize != nil {
-		n += partsSize(s.Authorize.Parts)
+		n += contentSize(&s.Authorize.Content)
 	}
 	return n
 }
+
+func contentSize(c *agent.Content) int { return partsSize(c.Parts) + len(c.Metadata) }
 
 func partsSize(parts []a2a.Part) int {
 	n := 0
 	for i := range parts {
 		p := &parts[i]
-		n += len(p.Text) + len(p.Raw) + len(p.URL) + len(p.Data) + len(p.Metadata)
+		n += len(p.Text) + len(p.Raw) + len(p.URL) + len(p.Data) + len(p.Metadata) + len(p.Filename) + len(p.MediaType)
 	}
 	return n
 }
