@@ -23,13 +23,13 @@ func (x *exchange) limitBody() {
 	}
 }
 
-// body reads the request's body into buf. A body that is announced to be too
-// large is not read at all; net/http then closes the connection once the answer
-// is out.
+// body reads the request's body into buf. Of a body that is too large the rest
+// is dropped, within bounds.
 func (x *exchange) body(buf []byte) ([]byte, error) {
 	limit := x.h.opts.BodyBytes
 	if x.r.ContentLength > limit {
-		return nil, x.tooLarge()
+		x.drop(0)
+		return buf, x.tooLarge()
 	}
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return buf, nil
@@ -47,6 +47,7 @@ func (x *exchange) body(buf []byte) ([]byte, error) {
 		buf = buf[:len(buf)+n]
 		switch {
 		case int64(len(buf)) > limit:
+			x.drop(int64(len(buf)))
 			return buf, x.tooLarge()
 		case err == io.EOF:
 			// Without this, the deadline would end the request itself.
@@ -55,6 +56,47 @@ func (x *exchange) body(buf []byte) ([]byte, error) {
 		case err != nil:
 			return buf, bodyError(err)
 		}
+	}
+}
+
+// Bounds of what is read only to be dropped.
+const (
+	maxDropped = 64 << 20
+	lingerTime = 5 * time.Second // after an answer that closes the connection
+)
+
+// drop reads the rest of a body that is too large, of which that many bytes have
+// been read: a client that is still writing does not read the answer, and the
+// connection can be used again. A body of more than four times the limit is left
+// to linger. A client that waits to be told to go on has not begun to write, and
+// a stream of HTTP/2 is reset when the answer is out.
+func (x *exchange) drop(read int64) {
+	if x.r.ProtoMajor != 1 || read == 0 && x.r.Header["Expect"] != nil {
+		return
+	}
+	limit := x.h.opts.BodyBytes
+	most := limit + min(3*limit, maxDropped)
+	if x.r.ContentLength <= most {
+		switch _, err := io.CopyN(io.Discard, x.r.Body, most-read+1); err {
+		case io.EOF:
+			_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+			return
+		case nil:
+		default:
+			return // net/http closes the connection
+		}
+	}
+	x.lingers = true
+}
+
+// linger goes on to drop what the client writes once the answer is out, so that
+// the end of the connection does not take the answer with it. net/http leaves
+// the body alone where an answer may come before its end.
+func (x *exchange) linger() {
+	control := http.NewResponseController(x.w)
+	_ = control.SetReadDeadline(time.Now().Add(min(lingerTime, x.h.opts.BodyTimeout)))
+	if control.Flush() == nil {
+		_, _ = io.CopyN(io.Discard, x.r.Body, maxDropped)
 	}
 }
 

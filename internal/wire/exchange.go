@@ -69,6 +69,7 @@ type exchange struct {
 	mediaType []string // of the answer
 	rpcID     []byte   // of a JSON-RPC request, as it came; nil: unknown
 	silent    bool     // a JSON-RPC notification, which gets no answer
+	lingers   bool     // the client may be writing when the answer is out
 
 	status int    // that was sent; 0: nothing yet
 	code   string // for the log
@@ -219,6 +220,11 @@ func (x *exchange) send(status int, body []byte) {
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	x.status = status
+	if x.lingers {
+		header["Connection"] = closes
+		_ = http.NewResponseController(x.w).EnableFullDuplex()
+		defer x.linger()
+	}
 	x.w.WriteHeader(status)
 	if body != nil && x.r.Method != http.MethodHead {
 		_, _ = x.w.Write(body) // when it fails, nobody is there to hear of it
