@@ -115,9 +115,13 @@ func (x *exchange) tooLarge() error {
 	return a2a.Errorf(a2a.CodeTooLarge, "The request body is larger than the limit of %d bytes", x.h.opts.BodyBytes)
 }
 
+// errLate is answered with HTTP 408 on both bindings, which no error of the
+// protocol stands for.
+var errLate = a2a.Errorf(a2a.CodeInvalidRequest, "The request body did not arrive in time")
+
 func bodyError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return a2a.Errorf(a2a.CodeInvalidRequest, "The request body did not arrive in time")
+		return errLate
 	}
 	return &a2a.Error{Code: a2a.CodeInvalidRequest, Message: "The request body could not be read", Err: err}
 }

@@ -146,7 +146,11 @@ func (rpcForm) opening(dst []byte, x *exchange) []byte {
 func (rpcForm) closing(dst []byte) []byte { return append(dst, '}') }
 
 func (rpcForm) failure(dst []byte, x *exchange, e *a2a.Error) ([]byte, int) {
-	return rpcForm{}.frameError(dst, x, e), rpcStatus(e.Code)
+	status := rpcStatus(e.Code)
+	if e == errLate {
+		status = http.StatusRequestTimeout
+	}
+	return rpcForm{}.frameError(dst, x, e), status
 }
 
 func (rpcForm) frameError(dst []byte, x *exchange, e *a2a.Error) []byte {

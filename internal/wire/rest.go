@@ -297,6 +297,9 @@ func (restForm) opening(dst []byte, _ *exchange) []byte { return dst }
 func (restForm) closing(dst []byte) []byte { return dst }
 
 func (restForm) failure(dst []byte, _ *exchange, e *a2a.Error) ([]byte, int) {
+	if e == errLate {
+		return appendHTTPStatus(dst, http.StatusRequestTimeout, "DEADLINE_EXCEEDED", e.Message, e.AppendDetails(nil)), http.StatusRequestTimeout
+	}
 	return e.AppendStatus(dst), e.Code.HTTPStatus()
 }
 
