@@ -49,6 +49,8 @@ func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		err = nil
 	case err = <-failed:
+	case <-n.engine.Lost():
+		err = errors.New("another process has taken over the store")
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownGrace.Std())
 	defer cancel()

@@ -43,7 +43,8 @@ type Store interface {
 	Claim(ctx context.Context, scope Scope, agent, key string) (*Claim, error)
 	// Grant returns a grant request.
 	Grant(ctx context.Context, scope Scope, id string) (*Grant, error)
-	// Grants returns the undecided grant requests, oldest first.
+	// Grants returns the grant requests that can be decided, oldest first: those
+	// that no decision was made on and that their task still waits for.
 	Grants(ctx context.Context, scope Scope, limit int) ([]Grant, error)
 
 	// Join enters a node and returns its epoch, higher than any before. Lease

@@ -21,3 +21,7 @@ func tryLock(f *os.File) error {
 // unlock gives the lock back, also where a process that is just being started
 // still shares the file.
 func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
+// lockData locks the database itself, which may have several names. SQLite's own
+// locks are of another kind and are not affected.
+func lockData(f *os.File) error { return tryLock(f) }

@@ -326,7 +326,7 @@ func (s *Store) Grants(ctx context.Context, scope store.Scope, limit int) ([]sto
 		return unavailable(c.each(context.Background(), func(v values) bool {
 			grants = append(grants, scanGrant(v))
 			return true
-		}, "SELECT "+grantColumns+grantTables+" WHERE g.decided = 0 AND "+condition+" ORDER BY g.created, g.id LIMIT ?",
+		}, "SELECT "+grantColumns+grantTables+" WHERE g.decided = 0 AND t.state = 8 AND t.turn = g.turn AND "+condition+" ORDER BY g.created, g.id LIMIT ?",
 			append(args, int64(limit))...))
 	})
 	return grants, err

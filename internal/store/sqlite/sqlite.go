@@ -52,6 +52,7 @@ type Store struct {
 	file    string
 	now     func() time.Time
 	lock    *os.File
+	data    *os.File // the database, held open and locked
 	writer  *writer
 	readers chan *conn
 	pool    int
@@ -74,11 +75,17 @@ func Open(ctx context.Context, file string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, unavailable(fmt.Errorf("find store: %w", err))
 	}
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real // the lock is on the file, not on one of its names
+	}
 	s := &Store{file: file, now: opts.Now, closed: make(chan struct{}), readers: make(chan *conn, opts.Readers)}
 	if s.lock, err = lock(file); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx, &opts); err != nil {
+		if locked, ok := errors.AsType[*LockedError](err); ok {
+			return nil, errors.Join(locked, s.release())
+		}
 		return nil, errors.Join(unavailable(fmt.Errorf("open store %s: %w", file, err)), s.release())
 	}
 	return s, nil
@@ -90,8 +97,10 @@ func (s *Store) open(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
-		return err
+	// It stays open, since closing it would drop the locks that SQLite has.
+	s.data = f
+	if lockData(f) != nil {
+		return &LockedError{File: s.file} // under another name
 	}
 	busy := "busy_timeout(" + strconv.FormatInt(opts.BusyTimeout.Milliseconds(), 10) + ")"
 	pragmas := []string{
@@ -143,6 +152,9 @@ func (s *Store) release() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.conn.close())
 	}
+	if s.data != nil {
+		errs = append(errs, s.data.Close())
+	}
 	return errors.Join(append(errs, unlock(s.lock), s.lock.Close())...)
 }
 
@@ -180,6 +192,9 @@ func (s *Store) snapshot(ctx context.Context, do func(c *conn) error) error {
 
 // Ping reports whether the store can be read and written, by doing both.
 func (s *Store) Ping(ctx context.Context) error {
+	if err := s.isThere(); err != nil {
+		return unavailable(err)
+	}
 	err := s.read(ctx, func(c *conn) error {
 		_, err := c.number(context.Background(), "SELECT rev FROM clock")
 		return unavailable(err)
@@ -188,6 +203,23 @@ func (s *Store) Ping(ctx context.Context) error {
 		return err
 	}
 	return s.write(ctx, func(*writer, time.Time) error { return nil })
+}
+
+// isThere checks that the file still has its name. A store that was removed under
+// a running node goes on in a file that nobody will find again.
+func (s *Store) isThere() error {
+	open, err := s.data.Stat()
+	if err != nil {
+		return fmt.Errorf("look at store: %w", err)
+	}
+	named, err := os.Stat(s.file)
+	if err != nil {
+		return fmt.Errorf("find store: %w", err)
+	}
+	if !os.SameFile(open, named) {
+		return fmt.Errorf("store %s was replaced by another file while it was in use", s.file)
+	}
+	return nil
 }
 
 // Backup writes a consistent copy of the store to a new file, which only its

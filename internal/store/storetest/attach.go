@@ -237,7 +237,9 @@ func testResults(t *testing.T, s store.Store) {
 }
 
 func testGrants(t *testing.T, s store.Store) {
-	row := insert(t, s, task("t", a2a.StateAuthRequired))
+	asking := task("t", a2a.StateAuthRequired)
+	asking.Turn = 2
+	row := insert(t, s, asking)
 	var want []store.Grant
 	for i, id := range []string{"second", "first", "third"} {
 		g := store.Grant{
@@ -273,15 +275,23 @@ func testGrants(t *testing.T, s store.Store) {
 	if since := c.At.Sub(settled.Decided).Abs(); since > time.Minute {
 		t.Errorf("decided at %v, committed at %v", settled.Decided, c.At)
 	}
+	if got, err := s.Grants(t.Context(), ann, 10); err != nil || len(got) != 0 {
+		t.Errorf("grants of a task that has gone on: %v, %v", got, err)
+	}
+	commit(t, s, &store.Change{Task: row.Key, Set: store.Set{State: ptr(a2a.StateAuthRequired)}, Events: []store.Event{status("s")}})
 	if got, err := s.Grants(t.Context(), ann, 10); err != nil || len(got) != 2 {
 		t.Errorf("undecided grants: %v, %v", got, err)
+	}
+	commit(t, s, &store.Change{Task: row.Key, Set: store.Set{Turn: ptr(3)}})
+	if got, err := s.Grants(t.Context(), ann, 10); err != nil || len(got) != 0 {
+		t.Errorf("grants of an earlier turn: %v, %v", got, err)
 	}
 
 	err = s.Commit(t.Context(), &store.Change{Task: row.Key, Events: []store.Event{status("x")}, Decide: &store.Grant{ID: "first", By: "bob"}})
 	wantError(t, "second decision", err, store.ErrConflict)
 	err = s.Commit(t.Context(), &store.Change{Task: row.Key, Events: []store.Event{status("x")}, Decide: &store.Grant{ID: "none"}})
 	wantError(t, "decision of no grant", err, store.ErrNotFound)
-	if got := read(t, s, "t", store.Want{}); got.Seq != 2 {
+	if got := read(t, s, "t", store.Want{}); got.Seq != 3 {
 		t.Errorf("a decision that failed left the task at %d", got.Seq)
 	}
 }

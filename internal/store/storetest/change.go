@@ -378,7 +378,10 @@ func testCanceledContext(t *testing.T, s store.Store) {
 
 func testScopes(t *testing.T, s store.Store) {
 	row := insert(t, s, task("t", a2a.StateCompleted))
-	commit(t, s, &store.Change{Task: row.Key, Grant: &store.Grant{ID: "g", Task: "t", Created: time.UnixMilli(1)}})
+	commit(t, s, &store.Change{
+		Task: row.Key, Set: store.Set{State: ptr(a2a.StateAuthRequired)}, Events: []store.Event{status("s")},
+		Grant: &store.Grant{ID: "g", Task: "t", Turn: row.Turn, Created: time.UnixMilli(1)},
+	})
 	commit(t, s, &store.Change{Claim: &store.Claim{Tenant: "acme", Owner: "ann", Agent: echo, Key: "k", Task: "t"}})
 	for _, test := range []struct {
 		name  string
