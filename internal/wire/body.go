@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"os"
 	"strings"
@@ -168,16 +169,24 @@ func checkShape(data []byte, limit, shallow int) error {
 }
 
 // isJSON reports whether a Content-Type is one of those that the protocol's
-// requests come under. None at all is taken as JSON.
+// requests come under, in UTF-8. None at all is taken as JSON.
 func isJSON(contentType []string) bool {
 	if len(contentType) == 0 {
 		return true
 	}
-	switch mediaType := bareType(contentType[0]); {
-	case strings.EqualFold(mediaType, "application/json"), strings.EqualFold(mediaType, a2a.MediaType), mediaType == "":
-		return len(contentType) == 1
+	if len(contentType) > 1 {
+		return false
 	}
-	return false
+	switch contentType[0] {
+	case typeJSON[0], typeA2A[0], "":
+		return true
+	}
+	mediaType, parameters, err := mime.ParseMediaType(contentType[0])
+	if err != nil || mediaType != typeJSON[0] && mediaType != typeA2A[0] {
+		return false
+	}
+	charset, ok := parameters["charset"]
+	return !ok || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
 // bareType returns a media type without its parameters.

@@ -178,49 +178,6 @@ func (x *exchange) serveREST(path string) {
 	x.run(x.traced("A2A "+x.op.String()), &restParameters{x: x, target: target})
 }
 
-// restType returns the media type of the answers to a request: that of the
-// protocol for clients that name it, and plain JSON for the others, some of
-// which read nothing else.
-func restType(header http.Header) []string {
-	plain := false
-	for _, line := range header["Accept"] {
-		for item := range strings.SplitSeq(line, ",") {
-			switch mediaType := bareType(item); {
-			case strings.EqualFold(mediaType, a2a.MediaType):
-				return typeA2A
-			case strings.EqualFold(mediaType, typeJSON[0]):
-				plain = true
-			}
-		}
-	}
-	if contentType := header["Content-Type"]; !plain && len(contentType) > 0 && strings.EqualFold(bareType(contentType[0]), a2a.MediaType) {
-		return typeA2A
-	}
-	return typeJSON
-}
-
-// acceptable reports whether the client takes what the operation answers with.
-func (x *exchange) acceptable() bool {
-	lines := x.r.Header["Accept"]
-	if len(lines) == 0 {
-		return true
-	}
-	named := false
-	for _, line := range lines {
-		for item := range strings.SplitSeq(line, ",") {
-			mediaType := bareType(item)
-			if mediaType == "" {
-				continue
-			}
-			named = true
-			if matches(mediaType, typeJSON[0]) || matches(mediaType, a2a.MediaType) || x.op.streams() && matches(mediaType, typeStream[0]) {
-				return true
-			}
-		}
-	}
-	return !named
-}
-
 // restParameters are the parameters of an HTTP+JSON request: in its path, its
 // query or its body (A2A §11.5).
 type restParameters struct {

@@ -199,6 +199,16 @@ func TestRow105_ContentTypes(t *testing.T) {
 		{own, "*/*", own},
 		{plain, "application/*", plain},
 		{"", plain, plain},
+		{plain + `; charset="UTF-8"`, "", plain},
+		{plain, own + ";q=0, */*", plain},
+		{own, own + "; q=0.0, */*", plain},
+		{plain, own + ";q=0.5, " + plain, plain},
+		{own, own + ";q=0.5, " + plain + ";q=0.6", plain},
+		{plain, own + ";q=0.6, " + plain + ";q=0.5", own},
+		{plain, plain + ";q=0.5, " + own + ";Q=0.5", own},
+		{plain, plain + ";q=0, application/*;q=0.1", own},
+		{plain, plain + ";q=0.1, */*", plain},
+		{plain, own + ";q=x", own},
 	} {
 		for _, id := range []string{"nope", ""} {
 			a := n.call(rest, "CancelTask", object{"id": "nope" + id}, header("Content-Type", c.contentType), header("Accept", c.accept))
@@ -215,7 +225,7 @@ func TestRow105_ContentTypes(t *testing.T) {
 			t.Errorf("%+v: %d %s", c, a.Status, got)
 		}
 	}
-	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"} {
+	for _, bad := range []string{"text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data", ";;", plain + ";;charset", plain + "; charset=utf-16", plain + "; charset=latin1", plain + ", " + own} {
 		a := n.call(rest, "SendMessage", send("echo x"), header("Content-Type", bad))
 		if a.Status != 415 || a.Error.Code != a2a.CodeContentTypeNotSupported || a.Header.Get("Content-Type") != plain || !bytes.Contains(a.Body, []byte(`"code":415`)) {
 			t.Errorf("%s: %d %s", bad, a.Status, a.Body)
@@ -225,7 +235,7 @@ func TestRow105_ContentTypes(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, a.Status, a.Body)
 		}
 	}
-	for _, c := range []struct{ op, accept string }{{"SendMessage", "text/html"}, {"SendMessage", "text/event-stream"}, {"SendStreamingMessage", "text/html"}} {
+	for _, c := range []struct{ op, accept string }{{"SendMessage", "text/html"}, {"SendMessage", "text/event-stream"}, {"SendMessage", "*/*;q=0"}, {"SendMessage", plain + ";q=0, " + own + ";q=0, */*"}, {"SendStreamingMessage", "*/*, text/event-stream;q=0, application/*;q=0"}, {"SendStreamingMessage", "text/html"}} {
 		a := n.call(rest, c.op, send("echo x"), header("Accept", c.accept))
 		if a.Status != 406 || a.Header.Get("Content-Type") != plain {
 			t.Errorf("%+v: %d %s", c, a.Status, a.Body)
