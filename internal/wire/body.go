@@ -7,8 +7,11 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
 )
@@ -158,7 +161,7 @@ func checkShape(data []byte, limit, shallow int) error {
 			}
 			if depth <= shallow {
 				if elements++; elements > maxElements {
-					return a2a.Errorf(a2a.CodeInvalidParams, "Invalid parameters: more than %d objects and arrays at byte %d", maxElements, i)
+					return a2a.Invalid(listAt(data[:i]), "is too much: more than %d objects and arrays at byte %d", maxElements, i)
 				}
 			}
 		case c == '}' || c == ']':
@@ -166,6 +169,35 @@ func checkShape(data []byte, limit, shallow int) error {
 		}
 	}
 	return nil
+}
+
+// listAt names the list or the object of the parameters in which the beginning of
+// a request ends, as errors name fields; "" when that is none, or no JSON.
+func listAt(data []byte) string {
+	d := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+	var err error
+	for err == nil {
+		_, err = d.ReadToken()
+	}
+	pointer := strings.TrimPrefix(string(d.StackPointer()), "/params")
+	if !errors.Is(err, io.ErrUnexpectedEOF) || len(pointer) > 256 {
+		return ""
+	}
+	if kind, _ := d.StackIndex(d.StackDepth()); kind == '[' {
+		pointer = pointer[:max(0, strings.LastIndexByte(pointer, '/'))] // the element
+	}
+	var field strings.Builder
+	for _, name := range strings.Split(pointer, "/")[1:] {
+		switch index, err := strconv.ParseUint(name, 10, 31); {
+		case err == nil:
+			field.WriteString("[" + strconv.FormatUint(index, 10) + "]")
+			continue
+		case field.Len() > 0:
+			field.WriteByte('.')
+		}
+		field.WriteString(name)
+	}
+	return field.String()
 }
 
 // isJSON reports whether a Content-Type is one of those that the protocol's

@@ -38,8 +38,9 @@ func (x *exchange) serveRPC() {
 		x.refuse(err)
 		return
 	}
-	if err := checkShape(body, x.h.opts.Depth, protocolLevels+1); err != nil {
-		x.refuse(err)
+	shape := checkShape(body, x.h.opts.Depth, protocolLevels+1)
+	if shape != nil && a2a.CodeOf(shape) == a2a.CodeParse {
+		x.refuse(shape)
 		return
 	}
 	e, err := parseEnvelope(body)
@@ -51,7 +52,10 @@ func (x *exchange) serveRPC() {
 		x.refuse(err)
 		return
 	}
-	x.silent = e.id == nil
+	if x.silent = e.id == nil; shape != nil {
+		x.refuse(shape)
+		return
+	}
 	x.serviceParameters()
 	if x.op = operationOf(e.method); x.op == opNone {
 		x.refuseUnknown(&e, body)

@@ -547,6 +547,11 @@ func TestS12_ManyParts(t *testing.T) {
 				}
 			})
 		}
+		a := n.raw(b, "SendMessage", withParts(strings.Repeat(`{},`, 30_000)+`{}`))
+		a.isError(t, a2a.CodeInvalidParams)
+		if !a.field("message.parts") || b == rpc && !bytes.Contains(a.Body, []byte(`"id":"x-1"`)) {
+			t.Errorf("%s", a.Body)
+		}
 		n.sent(b, send("echo x"))
 		// Free JSON may be as large as the body.
 		if a := n.raw(b, "SendMessage", withParts(`{"text":"echo"},{"data":[`+strings.Repeat(`{},`, 100_000)+`{}]}`)); a.Error != nil {
