@@ -178,9 +178,18 @@ func (s *service) post(ctx context.Context, body []byte, t *agent.Turn, callback
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("post turn: %w", err)
+		return nil, fmt.Errorf("post turn to %s: %w", req.URL.Host, withoutURL(err))
 	}
 	return res, nil
+}
+
+// withoutURL takes the URL out of an error of the client: its query may hold a
+// secret.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // read takes an answer.

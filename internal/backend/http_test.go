@@ -512,3 +512,16 @@ func TestHTTPConfiguration(t *testing.T) {
 		t.Errorf("http is %+v", long)
 	}
 }
+
+// The query of a URL may hold a secret, which no error repeats.
+func TestErrorsDoNotShowTheQuery(t *testing.T) {
+	t.Parallel()
+	a, err := backend.New(config.Run{HTTP: &config.HTTP{URL: "http://127.0.0.1:1/q?token=SECRET"}}, backend.Options{HTTP: http.DefaultClient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = a.Run(t.Context(), agent.NewTurn(t.Context(), agent.Info{TaskID: "t", Number: 1, Attempt: 1}, &recorder{}))
+	if err == nil || strings.Contains(err.Error(), "SECRET") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -200,9 +200,13 @@ func (e *Engine) Start(ctx context.Context) error {
 	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.service(ctx, e.cfg.Lease/3, e.renew)
 	e.service(ctx, e.cfg.Lease/10, e.recover)
-	e.service(ctx, time.Minute, e.expire)
+	e.service(ctx, sweep, e.expire)
 	return nil
 }
+
+// sweep is how often what has expired is removed. It is not found any more from
+// the moment on that it expires.
+const sweep = 5 * time.Second
 
 // service calls f at once and then at every interval until ctx ends.
 func (e *Engine) service(ctx context.Context, every time.Duration, f func(context.Context)) {

@@ -651,3 +651,21 @@ func TestRow30_WatchersSeeTheSame(t *testing.T) {
 		}
 	}
 }
+
+func TestRow65_ExpiredTasksAreGone(t *testing.T) {
+	t.Parallel()
+	spec := fixture()
+	spec.Retention = time.Millisecond
+	b := newBench(t, spec)
+	task := b.send(request(spec, "ask"))
+	b.send(request(spec, "done", onTask(task.ID)))
+	for {
+		_, err := b.engine.Get(t.Context(), store.ForAll(), spec, task.ID, nil)
+		if a2a.CodeOf(err) == a2a.CodeTaskNotFound && err != nil {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

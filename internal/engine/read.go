@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
@@ -46,13 +47,18 @@ func newest(history []a2a.Message, limit int) []a2a.Message {
 // finds the tasks of every agent.
 func (e *Engine) findTask(ctx context.Context, scope store.Scope, spec *Spec, id string) (*store.Task, error) {
 	row, err := e.store.Task(ctx, scope, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && spec != nil && row.Agent != spec.ID {
+	if errors.Is(err, store.ErrNotFound) || err == nil && hidden(row, spec) {
 		return nil, a2a.TaskNotFound(id)
 	}
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	return row, nil
+}
+
+// hidden reports whether a task is another agent's, or has expired.
+func hidden(row *store.Task, spec *Spec) bool {
+	return spec != nil && row.Agent != spec.ID || !row.Expires.IsZero() && time.Now().After(row.Expires)
 }
 
 // Get returns a task (A2A §3.1.3). With a nil spec it may be of any agent.
@@ -66,7 +72,7 @@ func (e *Engine) Get(ctx context.Context, scope store.Scope, spec *Spec, id stri
 
 func (e *Engine) read(ctx context.Context, scope store.Scope, spec *Spec, id string, want store.Want) (*store.Item, error) {
 	item, err := e.store.Read(ctx, scope, id, want)
-	if errors.Is(err, store.ErrNotFound) || err == nil && spec != nil && item.Agent != spec.ID {
+	if errors.Is(err, store.ErrNotFound) || err == nil && hidden(&item.Task, spec) {
 		return nil, a2a.TaskNotFound(id)
 	}
 	if err != nil {
