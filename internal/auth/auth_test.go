@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"handoff.example/handoff/a2a"
@@ -147,6 +148,21 @@ func TestSealer(t *testing.T) {
 	for _, bad := range [][]byte{nil, key[:31], append(bytes.Clone(key), 0)} {
 		if _, err := NewSealer(bad); err == nil {
 			t.Errorf("a key of %d bytes was taken", len(bad))
+		}
+	}
+}
+
+// A caller has to learn that it is the page that is refused, and not the address.
+func TestForeignPagesAreNamed(t *testing.T) {
+	t.Parallel()
+	a := &Anonymous{Policy: PolicyLoopback}
+	for origin, want := range map[string]string{
+		"https://evil.example": `Origin is "https://evil.example"`,
+		"null":                 `Origin is "null"`,
+	} {
+		_, err := a.Authenticate(&http.Request{RemoteAddr: "127.0.0.1:5", Host: "localhost", Header: http.Header{"Origin": {origin}}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cors.origins") {
+			t.Errorf("%s: %v", origin, err)
 		}
 	}
 }

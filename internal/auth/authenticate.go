@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -69,7 +70,8 @@ func (a *Anonymous) Authenticate(r *http.Request) (Principal, error) {
 		return Principal{}, a.refuse("The credentials of the request are not accepted here")
 	}
 	client := a.Proxies.client(r)
-	p := Principal{Role: RoleCaller, Local: client.local() && a.localHost(r), Address: client.text}
+	localHost, foreign := a.isLocalName(r.Host), a.foreignOrigin(r)
+	p := Principal{Role: RoleCaller, Local: client.local() && localHost && foreign == "", Address: client.text}
 	switch {
 	case a.Policy == PolicyEverywhere:
 		return p, nil
@@ -77,8 +79,11 @@ func (a *Anonymous) Authenticate(r *http.Request) (Principal, error) {
 		return Principal{}, a.refuse("Authentication is required")
 	case !client.local():
 		return Principal{}, a.refuse("Authentication is required; callers without credentials are only accepted from this machine, and not through a proxy")
-	case !p.Local:
+	case !localHost:
 		return Principal{}, a.refuse("Authentication is required; callers without credentials have to address the node as localhost")
+	case foreign != "":
+		return Principal{}, a.refuse(fmt.Sprintf("Authentication is required, since the request comes from a web page elsewhere: its Origin is %.128q; "+
+			"the operator can accept the pages of an origin by its name in cors.origins", foreign))
 	}
 	return p, nil
 }
@@ -91,22 +96,20 @@ func (a *Anonymous) refuse(message string) error {
 	return &Refusal{Err: a2a.Errorf(a2a.CodeUnauthenticated, "%s", message), Challenges: challenges}
 }
 
-// localHost reports whether the request names the node as somebody on this
-// machine does. A web page elsewhere can make a browser here send requests to
-// any name that it lets resolve to 127.0.0.1, but not under such a name.
-func (a *Anonymous) localHost(r *http.Request) bool {
-	if !a.isLocalName(r.Host) {
-		return false
-	}
+// foreignOrigin returns the origin of the web page that the request comes from,
+// "" for none and for one on this machine. A browser here sends requests for any
+// page, to any name that the page's owner lets resolve to 127.0.0.1.
+func (a *Anonymous) foreignOrigin(r *http.Request) string {
 	for _, origin := range r.Header["Origin"] {
 		_, host, ok := strings.Cut(origin, "://")
 		if !ok || !a.isLocalName(host) {
-			return false
+			return cmp.Or(origin, "empty")
 		}
 	}
-	return true
+	return ""
 }
 
+// isLocalName reports whether somebody on this machine names the node so.
 func (a *Anonymous) isLocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -59,7 +60,7 @@ func (c *cors) answer(header http.Header, r *http.Request) {
 	switch {
 	case c.any:
 		header["Access-Control-Allow-Origin"] = corsAny
-	case slices.ContainsFunc(c.origins, func(o string) bool { return strings.EqualFold(o, origin[0]) }):
+	case c.lists(origin[0]):
 		header["Access-Control-Allow-Origin"] = origin
 	default:
 		return
@@ -70,4 +71,23 @@ func (c *cors) answer(header http.Header, r *http.Request) {
 		header["Access-Control-Allow-Headers"] = c.headers
 		header["Access-Control-Max-Age"] = c.maxAge
 	}
+}
+
+// lists reports whether the operator has named an origin. "*" names none.
+func (c *cors) lists(origin string) bool {
+	return origin != "*" && slices.ContainsFunc(c.origins, func(o string) bool { return strings.EqualFold(o, origin) })
+}
+
+// known returns the request as it is authenticated. Pages of an origin that the
+// operator has named may do what a program on the same machine may, so that
+// nothing is said of them; the others are strangers.
+func (c *cors) known(r *http.Request) *http.Request {
+	origin := r.Header["Origin"]
+	if len(origin) != 1 || !c.lists(origin[0]) {
+		return r
+	}
+	same := *r
+	same.Header = maps.Clone(r.Header)
+	delete(same.Header, "Origin")
+	return &same
 }

@@ -130,7 +130,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admitCaller finds out who is calling, and reports false when the request was
 // refused.
 func (x *exchange) admitCaller() bool {
-	caller, err := x.h.opts.Auth.Authenticate(x.r)
+	caller, err := x.h.opts.Auth.Authenticate(x.h.cors.known(x.r))
 	if err != nil {
 		x.refuse(err)
 		return false

@@ -221,6 +221,30 @@ func TestCORS(t *testing.T) {
 	}
 }
 
+// Naming an origin lets its pages call as local programs do; letting any page
+// read answers does not.
+func TestListedOriginsAreLocalCallers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		listed, origin string
+		status         int
+	}{
+		{"https://app.example", "https://app.example", 200},
+		{"https://app.example", "https://evil.example", 401},
+		{"*", "https://evil.example", 401},
+		{"*", "*", 401},
+	} {
+		n := newNode(t, setting{options: func(o *wire.Options) { o.CORS = wire.CORS{Origins: []string{c.listed}} }})
+		a := n.call(rest, "ListTasks", object{}, header("Origin", c.origin))
+		if a.Status != c.status || c.status == 401 && !strings.Contains(a.Error.Message, "Origin is") {
+			t.Errorf("%+v: %d %s", c, a.Status, a.Body)
+		}
+		if a := n.call(rest, "ListTasks", object{}, header("Origin", c.origin), func(r *http.Request) { r.Host = "evil.example" }); a.Status != 401 {
+			t.Errorf("%+v, under another name: %d", c, a.Status)
+		}
+	}
+}
+
 // plain hides everything that a response writer can do beside writing.
 type plain struct{ inner http.ResponseWriter }
 
