@@ -22,6 +22,10 @@ help: ## list the targets
 build: ## build bin/handoff, static, without cgo
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS_R) -ldflags '$(LDFLAGS)' -o bin/handoff ./cmd/handoff
 
+.PHONY: examples
+examples: ## build the programs that the examples run
+	@for a in delivery writer csv-summary; do $(GO) build -o examples/$$a/bin/$$a-agent ./examples/$$a/agent || exit 1; done
+
 .PHONY: demo
 demo: ## see a task survive the death of its server
 	@$(GO) run ./examples/demo
@@ -32,11 +36,15 @@ test: ## run the tests that need Go alone
 	$(GO) test -timeout 10m ./...
 
 .PHONY: test-all
-test-all: lint generated race interop chaos-quick cross ## everything; needs Node.js too, and fails where a part is missing
+test-all: lint generated race postgres interop chaos-quick cross ## everything; needs Node.js and PostgreSQL too, and fails where a part is missing
 
 .PHONY: race
 race: ## run the tests with the race detector
 	$(GO) test -race -timeout 20m ./...
+
+.PHONY: postgres
+postgres: ## run the tests of the PostgreSQL store; needs the server's programs
+	$(GO) test -tags postgres -timeout 10m ./internal/store/postgres
 
 .PHONY: interop
 interop: build ## talk to the official clients, Go and JavaScript
@@ -98,4 +106,4 @@ rename: ## give the module its real path: make rename MODULE=host/owner/name
 
 .PHONY: clean
 clean: ## remove what was built
-	rm -rf bin dist
+	rm -rf bin dist examples/*/bin

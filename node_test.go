@@ -213,3 +213,23 @@ func TestServeAndShutDown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheAdminSocketReplacesNoFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := load(t, filepath.Join(dir, "handoff.yaml"), strings.Replace(configuration, "store:", "listen: 127.0.0.1:0\nstore:", 1))
+	precious := handoff.SocketPath(c)
+	if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node, err := handoff.New(c, handoff.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.ListenAndServe(t.Context()); err == nil || !strings.Contains(err.Error(), precious) {
+		t.Errorf("got %v", err)
+	}
+	if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
+		t.Errorf("the file is now %q, %v", text, err)
+	}
+}

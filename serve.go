@@ -116,8 +116,17 @@ func SocketPath(c *Config) string {
 // earlier process left behind is replaced: the lock of the store says that
 // there is no other node.
 func listenSocket(path string) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove old admin socket: %w", err)
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, fmt.Errorf("look at old admin socket: %w", err)
+	case info.Mode().Type() != os.ModeSocket:
+		return nil, fmt.Errorf("the admin socket would be at %s, where something else is; move it, or name another store", path)
+	default:
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("remove old admin socket: %w", err)
+		}
 	}
 	listener, err := net.Listen("unix", path)
 	if err != nil {
