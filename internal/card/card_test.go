@@ -328,6 +328,29 @@ func TestPublisher(t *testing.T) {
 	}
 }
 
+// A cache must not give one client the URLs that another has asked by.
+func TestDerivedCardsVary(t *testing.T) {
+	t.Parallel()
+	vary := func(public string) string {
+		c := load(t, file)
+		c.PublicURL = public
+		document, ok := card.NewPublisher(c).Document("delivery", "", "https://a.example")
+		if !ok {
+			t.Fatal("no card")
+		}
+		w := httptest.NewRecorder()
+		w.Header().Set("Vary", "Origin")
+		document.Serve(w, httptest.NewRequest(http.MethodGet, "/", nil), time.Minute)
+		return strings.Join(w.Header().Values("Vary"), ", ")
+	}
+	if got := vary(""); got != "Origin, Host, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Prefix, Forwarded" {
+		t.Errorf("derived: Vary %q", got)
+	}
+	if got := vary("https://a.example"); got != "Origin" {
+		t.Errorf("configured: Vary %q", got)
+	}
+}
+
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	c := load(t, file)

@@ -47,8 +47,9 @@ func digest(data []byte) string {
 
 // Document is a card as it is served.
 type Document struct {
-	body []byte
-	etag string
+	body    []byte
+	etag    string
+	derived bool // from what a request says
 }
 
 // NewDocument returns the document of those bytes of JSON.
@@ -68,7 +69,8 @@ func Serve(w http.ResponseWriter, r *http.Request, body []byte, maxAge time.Dura
 }
 
 // Serve answers GET and HEAD, with 304 to a client that has the card already
-// (A2A §8.6.1, RFC 9110 §13.1.2), and refuses other methods.
+// (A2A §8.6.1, RFC 9110 §13.1.2), and refuses other methods. Where the URLs of
+// the card come from the request, caches are told (RFC 9110 §12.5.5).
 func (d Document) Serve(w http.ResponseWriter, r *http.Request, maxAge time.Duration) {
 	header := w.Header()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -80,6 +82,9 @@ func (d Document) Serve(w http.ResponseWriter, r *http.Request, maxAge time.Dura
 	}
 	header.Set("Cache-Control", "public, max-age="+strconv.Itoa(int(max(0, maxAge)/time.Second)))
 	header.Set("ETag", d.etag)
+	if d.derived {
+		header.Add("Vary", "Host, X-Forwarded-Proto, X-Forwarded-Host, X-Forwarded-Prefix, Forwarded")
+	}
 	if matches(r.Header.Values("If-None-Match"), d.etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
@@ -154,6 +159,7 @@ func (p *Publisher) Document(id, tenant, base string) (Document, bool) {
 		return document, true
 	}
 	document = NewDocument(Build(agent, id, base, tenant).AppendJSON(nil))
+	document.derived = p.config.PublicURL == ""
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.documents) >= maxDocuments {
