@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,6 +52,10 @@ func (x *exchange) serveHome() {
 	if !x.gets() {
 		return
 	}
+	if !strings.HasSuffix(x.r.URL.Path, "/") {
+		x.addSlash()
+		return
+	}
 	paths := x.agent.Paths.withDefaults()
 	b := []byte(`{"agent":`)
 	for i, member := range [...]struct{ name, value string }{
@@ -63,6 +68,20 @@ func (x *exchange) serveHome() {
 	}
 	x.code = codeOK
 	x.send(http.StatusOK, append(b, '}'))
+}
+
+// addSlash redirects to the same address with a slash at its end, below which
+// the paths of the answer lie. The location is relative, as a proxy may have
+// taken the beginning of the path away.
+func (x *exchange) addSlash() {
+	path := x.r.URL.EscapedPath()
+	location := path[strings.LastIndexByte(path, '/')+1:] + "/"
+	if x.r.URL.RawQuery != "" {
+		location += "?" + x.r.URL.RawQuery
+	}
+	x.w.Header()["Location"] = []string{location}
+	x.code = codeOK
+	x.send(http.StatusPermanentRedirect, nil)
 }
 
 // serveCard serves the agent card, which is public (A2A §8.2).

@@ -416,7 +416,9 @@ func TestRouting(t *testing.T) {
 		{"PUT", "/agents/quote/rpc/", 405, "POST, OPTIONS"},
 		{"OPTIONS", "/agents/quote/rpc", 204, "POST, OPTIONS"},
 		{"GET", "/agents/quote/", 200, ""},
-		{"GET", "/agents/quote", 200, ""},
+		{"GET", "/agents/quote", 308, ""},
+		{"HEAD", "/agents/quote", 308, ""},
+		{"POST", "/agents/quote", 405, "GET, HEAD, OPTIONS"},
 		{"HEAD", "/agents/quote/", 200, ""},
 		{"POST", "/agents/quote/", 405, "GET, HEAD, OPTIONS"},
 		{"GET", "/agents/quote/v1/nope", 404, ""},
@@ -449,7 +451,7 @@ func TestRouting(t *testing.T) {
 			continue
 		}
 		r.Header.Set("A2A-Version", "1.0")
-		response, err := n.client.Do(r)
+		response, err := n.client.Transport.RoundTrip(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -464,6 +466,15 @@ func TestRouting(t *testing.T) {
 		if response.Header.Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: no request id", c.method, c.path)
 		}
+	}
+}
+
+func TestAddressWithoutItsSlash(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, setting{})
+	r := n.get("GET", "/agents/quote?a=b")
+	if got := r.Request.URL.String(); got != n.url+"?a=b" || r.StatusCode != http.StatusOK {
+		t.Errorf("%d at %s", r.StatusCode, got)
 	}
 }
 
