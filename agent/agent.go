@@ -65,7 +65,7 @@ type Info struct {
 	Extensions []string  // URIs that the client activated and the agent declares
 	Metadata   a2a.JSON  // of the request that started the task (A2A §3.2.5); nil when there is none
 	References []string  // ids of other tasks of the caller that the message refers to
-	Deadline   time.Time // when the limit on the task's total time hits; zero: none
+	Deadline   time.Time // when the limit on the time of the turn hits; zero: none
 	// Traceparent is the W3C trace context of the message that started the
 	// task.
 	Traceparent string

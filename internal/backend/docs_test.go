@@ -97,7 +97,7 @@ func TestDocumentedProgram(t *testing.T) {
 	next := said("yes")
 	next.Number = 2
 	for want, info := range map[string]agent.Info{
-		`{"ask":"Shall I book dock 4 for PO-2026-0184?"}`:             said("PO-2026-0184, two pallets"),
+		`{"ask":"Shall I book dock 4?"}`:                              said("PO-2026-0184, two pallets"),
 		`{"artifact":{"name":"Booking","parts":[{"text":"dock 4"}]}}`: next,
 	} {
 		r, err := run(t.Context(), a, info)
