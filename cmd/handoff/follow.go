@@ -59,11 +59,15 @@ func (t *textSink) end(seen *client.Accumulator) error {
 const maxResumes = 3
 
 // follow hands the events of a stream to a sink until the task is over or waits
-// for its client. A stream that is cut is resumed, and the task is polled when
-// it cannot be (a2a-cli §9.3). It returns what was seen, also with an error.
-func (s *session) follow(stream *client.Stream, out sink) (*client.Accumulator, error) {
+// for its client. A task that waits for an authorization gets it from somebody
+// else, so that its stream stays open where the agent lets it (A2A §7.6): it is
+// left with authorized only. A stream that is cut is resumed, and the task is
+// polled when it cannot be (a2a-cli §9.3). It returns what was seen, also with
+// an error.
+func (s *session) follow(stream *client.Stream, out sink, authorized bool) (*client.Accumulator, error) {
 	seen := new(client.Accumulator)
 	idle := 0
+	said := false // that the task waits for an authorization
 	defer func() { stream.Close() }()
 	if live, ok := out.(*liveSink); ok {
 		defer live.endLine()
@@ -77,10 +81,20 @@ func (s *session) follow(stream *client.Stream, out sink) (*client.Accumulator, 
 			if err := out.event(e); err != nil {
 				return seen, err
 			}
-			if seen.Done() {
+			if !seen.Done() {
+				said = false
+				continue
+			}
+			if authorized || seen.Task == nil || seen.Task.Status.State != a2a.StateAuthRequired {
 				return seen, out.end(seen)
 			}
+			if !said {
+				said = true
+				s.authorizationNote(out)
+			}
 			continue
+		case err == io.EOF && seen.Done():
+			return seen, out.end(seen) // the agent does not keep it open
 		case s.ctx.Err() != nil || stream.TaskID() == "":
 			return seen, err
 		case err != io.EOF && !errors.Is(err, client.ErrStreamCut):
@@ -96,6 +110,17 @@ func (s *session) follow(stream *client.Stream, out sink) (*client.Accumulator, 
 		return seen, s.pollOn(stream.TaskID(), seen, out)
 	}
 }
+
+// authorizationNote says what a command that stays open waits for.
+func (s *session) authorizationNote(out sink) {
+	if live, ok := out.(*liveSink); ok {
+		live.endLine()
+	}
+	s.warn("the task waits for an authorization, and this command waits with it; %s", operatorAdvice)
+}
+
+// operatorAdvice says who authorizes a task.
+const operatorAdvice = "on a node of yours, see it with: handoff admin grant, and settle it with: handoff admin grant ID approve"
 
 // pollOn goes on with polls where a stream cannot.
 func (s *session) pollOn(taskID string, seen *client.Accumulator, out sink) error {
@@ -152,8 +177,12 @@ func (s *session) outcome(t *a2a.Task, exitState bool) error {
 		s.resume(s.target.nextCommand(s.flags, "send", "--task-id", quoteShell(t.ID)) + ` "<reply>"`)
 		status = exitWaiting
 	case state == a2a.StateAuthRequired:
-		s.warn("the task waits for an authorization; grant it, then go on")
-		s.resume(s.target.nextCommand(s.flags, "task", "get", quoteShell(t.ID), "--wait"))
+		s.warn("the task waits for an authorization; %s", operatorAdvice)
+		next := []string{"task", "subscribe", quoteShell(t.ID)}
+		if !s.client.Streams() {
+			next = []string{"task", "get", quoteShell(t.ID)}
+		}
+		s.resume(s.target.nextCommand(s.flags, next...))
 		status = exitWaiting
 	case state.Terminal() && state != a2a.StateCompleted:
 		s.warn("the task ended as %s", stateText(state))

@@ -201,7 +201,7 @@ func (c *sendCommand) sendStream(s *session, req *a2a.SendMessageRequest) error 
 		}
 		return s.outcome(seen.Task, c.exitState)
 	}
-	seen, err := s.follow(stream, out)
+	seen, err := s.follow(stream, out, c.exitState)
 	if err != nil {
 		id := ""
 		if seen.Task != nil {
@@ -277,13 +277,24 @@ func (c *sendCommand) find(ctx context.Context, s *session, m *a2a.Message) *a2a
 }
 
 // sendFailure points at --debug where the agent has refused an id (a2a-cli
-// §8.1).
+// §8.1), and says what to send instead.
 func (c *sendCommand) sendFailure(s *session, err error) error {
 	err = s.failure(err)
 	f, ok := errors.AsType[*failure](err)
-	if ok && f.A2ACode != 0 && c.taskID != "" && f.Exit == exitFailure {
-		return f.hint("No task was started. To see the agent's error, add --debug; to see the task: %s",
-			s.target.nextCommand(s.flags, "task", "get", quoteShell(c.taskID)))
+	if !ok || f.A2ACode == 0 || c.taskID == "" || f.Exit != exitFailure {
+		return err
 	}
-	return err
+	const begin, debug = "No task was started. ", "; to see the agent's error, add --debug"
+	if f.Code == a2a.CodeTaskNotFound.String() {
+		return f.hint(begin+"See your tasks with: %s; leave --task-id out to start a new one%s",
+			s.target.nextCommand(s.flags, "task", "list"), debug)
+	}
+	ctx, cancel := s.afterwards()
+	defer cancel()
+	none := 0
+	if t, err := s.client.GetTask(ctx, &a2a.GetTaskRequest{ID: c.taskID, HistoryLength: &none}); err == nil && t.Status.State.Terminal() {
+		return f.hint(begin+"Task %s is %s and takes no more messages; go on with a new one: %s%s", c.taskID, stateText(t.Status.State),
+			s.target.nextCommand(s.flags, "send", "--context-id", quoteShell(t.ContextID), "--reference-task", quoteShell(t.ID))+` "<text>"`, debug)
+	}
+	return f.hint(begin+"See the task with: %s%s", s.target.nextCommand(s.flags, "task", "get", quoteShell(c.taskID)), debug)
 }

@@ -18,7 +18,8 @@ func newTaskSubscribeCommand(a *app) *cobra.Command {
 		Long: `Follow the events of a task until it is over or waits for you.
 
 With --stream every event is shown as it happens; without it, the task at the
-end.`,
+end. While the task waits for an authorization, which comes from somebody else,
+the command waits too, unless --exit-state is given.`,
 		Example: "  handoff task subscribe quote 0199… --stream",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +41,7 @@ end.`,
 			if stream {
 				out = s.newSink()
 			}
-			seen, err := s.follow(events, out)
+			seen, err := s.follow(events, out, exitState)
 			if err != nil {
 				return s.stopped(err, id)
 			}
