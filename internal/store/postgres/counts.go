@@ -243,7 +243,7 @@ func foldSQL(deltas, totals, key string) string {
 	return `WITH gone AS (
   DELETE FROM ` + deltas + ` WHERE ctid = ANY(ARRAY(SELECT ctid FROM ` + deltas + ` LIMIT $1)) RETURNING ` + key + `, n
 ), sums AS MATERIALIZED (
-  SELECT ` + key + `, sum(n)::bigint AS n, count(*) AS rows FROM gone GROUP BY ` + key + `
+  SELECT ` + key + `, sum(n)::bigint AS n FROM gone GROUP BY ` + key + `
 ), news AS MATERIALIZED (
   SELECT s.*, coalesce(t.n, 0) + s.n AS total FROM sums s LEFT JOIN ` + totals + ` t ON ` + on("t", "s") + `
 ), emptied AS (

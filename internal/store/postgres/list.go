@@ -144,6 +144,15 @@ func (l *lister) findRealms(ctx context.Context) error {
 	return err
 }
 
+// rev returns the revision of a task as it stands in the index that is to be
+// read: that of all tasks, or one of those that have the realm.
+func (l *lister) rev(table string) string {
+	if l.realms == nil {
+		return "(" + table + ".rev + 0)"
+	}
+	return table + ".rev"
+}
+
 // states returns the numbers of the states that the query asks for.
 func (l *lister) states() []int64 {
 	if l.query.State != 0 {
@@ -164,7 +173,7 @@ func (l *lister) total(ctx context.Context) (n int64, err error) {
 	switch {
 	case !l.query.After.IsZero():
 		tables, sum = []string{"tasks"}, "count(*)"
-		condition += " AND x.rev >= " + args.add(l.from)
+		condition += " AND " + l.rev("x") + " >= " + args.add(l.from)
 	case l.query.Context != "":
 		tables = []string{"context_totals", "context_deltas"}
 	}
@@ -275,7 +284,7 @@ func (l *lister) moved(ctx context.Context, at *cursor, n int) ([]listed, error)
 // to a limit, if there is one.
 func (l *lister) scan(args *arguments, lows, highs []int64, condition, limit string) string {
 	ranges := "unnest(" + args.add(lows) + "::bigint[], " + args.add(highs) + "::bigint[]) AS w(low, high)"
-	conditions := []string{"t.rev BETWEEN w.low AND w.high"}
+	conditions := []string{l.rev("t") + " BETWEEN w.low AND w.high"}
 	if condition != "" {
 		conditions = append(conditions, condition)
 	}
@@ -295,7 +304,7 @@ func (l *lister) scan(args *arguments, lows, highs []int64, condition, limit str
 	}
 	rows := "SELECT t.rev, t.key FROM tasks t WHERE " + strings.Join(conditions, " AND ")
 	if limit != "" {
-		rows += " ORDER BY t.rev DESC LIMIT " + limit
+		rows += " ORDER BY " + l.rev("t") + " DESC LIMIT " + limit
 	}
 	return "SELECT p.rev, p.key FROM " + ranges + " CROSS JOIN LATERAL (" + rows + ") p"
 }

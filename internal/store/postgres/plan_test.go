@@ -165,6 +165,9 @@ func TestPlans(t *testing.T) {
 					t.Errorf("%s\nreads the whole of %s\n\n%s", sql, match[1], plan)
 				}
 			}
+			if ordered := strings.Contains(sql, "AS s(state)"); ordered && !strings.Contains(plan, "tasks_state") && !strings.Contains(plan, "tasks_context") {
+				t.Errorf("%s\ndoes not read the tasks of a state in order\n\n%s", sql, plan)
+			}
 		}
 	}
 	if plans < 60 {
