@@ -392,7 +392,10 @@ func (c *checker) journal(agent, text string, states map[string]a2a.TaskState) {
 		}
 		c.ledger.count(countSecond, len(numbers)-1)
 	}
-	for _, tasks := range byMessage {
+	for message, tasks := range byMessage {
+		if agent == "once" && len(tasks) > 1 {
+			c.ledger.violate("", "agent once ran for message %s %d times", message, len(tasks))
+		}
 		c.ledger.count("first turns of "+agent+countUncommitted, len(tasks)-1)
 	}
 	for id, state := range states {

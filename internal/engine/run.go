@@ -110,7 +110,7 @@ func (r *run) start(t *ticket) {
 func (r *run) interrupted(t *ticket) {
 	defer t.give()
 	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt}
-	text := "The process that handled this message ended before it had an outcome, and this agent is not resumed."
+	text := "The message was interrupted by the end of its process before it had an outcome, and this agent is not resumed."
 	if err := r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}})); err != nil {
 		r.refuse(unavailable(err))
 	}
