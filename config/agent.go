@@ -176,7 +176,7 @@ type AgentLimits struct {
 	// How long a turn may go without a step. 0 is no limit.
 	Inactivity Duration `yaml:"inactivity" default:"10m" min:"0s"`
 
-	// How long a turn may take. 0 is no limit.
+	// How long a turn may take; the time between turns, in which the task waits for an answer, does not count. 0 is no limit.
 	Total Duration `yaml:"total" default:"1h" min:"0s"`
 
 	// How long a task may wait for a time or a callback without a turn. 0 is no limit.

@@ -84,7 +84,7 @@ type Config struct {
 
 // Callers says who may call.
 type Callers struct {
-	// Callers without credentials: off refuses them, loopback accepts those on this machine that did not come through a proxy, everywhere accepts all.
+	// Callers without credentials: off refuses them, loopback accepts those on this machine that did not come through a proxy, everywhere accepts all. Callers with credentials need a Go program with an Authenticator in this version; API keys and OpenID Connect come later.
 	Anonymous Anonymous `yaml:"anonymous" default:"loopback" enum:"off,loopback,everywhere"`
 }
 

@@ -72,6 +72,13 @@ func (s *session) connect() error {
 		return s.discoveryFailure(err)
 	}
 	s.client, s.card = c, c.Card()
+	if len(s.card.SecuritySchemes) == 0 && len(s.card.SecurityRequirements) == 0 {
+		for _, name := range []string{"bearer", "api-key"} {
+			if f := s.flags.set.Lookup(name); f.Changed && f.Value.String() != "" {
+				s.warn("the agent's card asks for no credentials; the one of %s is sent all the same", sourceOf(f))
+			}
+		}
+	}
 	if s.log != nil {
 		i := c.Interface()
 		s.log.printf("agent %s: interface %s, protocol %s, at %s", s.card.Name, i.ProtocolBinding, i.ProtocolVersion, i.URL)
