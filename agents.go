@@ -1,9 +1,13 @@
 package handoff
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -80,7 +84,7 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 }
 
 // Check says whether a node can run a configuration: its cards keep to the
-// specification, and what runs its agents can be built. The error has every
+// specification, and what runs its agents can be built, programs included. The error has every
 // problem with its line; the warnings are what is probably not meant. A node
 // checks its configuration itself.
 func Check(c *Config) (warnings []config.Problem, err error) {
@@ -92,8 +96,28 @@ func Check(c *Config) (warnings []config.Problem, err error) {
 		for _, p := range backend.Check(c.Agents[id].Run) {
 			problems = append(problems, c.Problem("agents."+id+"."+p.Path, "%v", p.Err))
 		}
+		if e := c.Agents[id].Run.Exec; e != nil && len(e.Command) > 0 && e.Command[0] != "" {
+			if err := findProgram(c.Dir(), e.Command[0]); err != nil {
+				problems = append(problems, c.Problem("agents."+id+".run.exec", "the program %s cannot be run: %v", e.Command[0], err))
+			}
+		}
 	}
 	return append(c.Warnings(), warnings...), c.Refuse(problems...)
+}
+
+// findProgram looks for a program as the exec backend does.
+func findProgram(dir, name string) error {
+	if filepath.Base(name) != name && !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	_, err := exec.LookPath(name)
+	if e, ok := errors.AsType[*exec.Error](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err
+	}
+	return err
 }
 
 // runnerOf returns what runs an agent.

@@ -2,9 +2,6 @@ package main
 
 import (
 	"errors"
-	"os"
-	"os/exec"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -60,7 +57,7 @@ func (a *app) check(f *nodeFlags) error {
 	c, err := f.load()
 	var warnings []config.Problem
 	if err == nil {
-		if warnings, err = checkNode(c); err != nil {
+		if warnings, err = handoff.Check(c); err != nil {
 			err = configFailure(err)
 		}
 	}
@@ -90,41 +87,4 @@ func (a *app) check(f *nodeFlags) error {
 	}
 	p.write(oneLine(f.path()) + ": ok, " + plural(len(c.Agents), "agent") + "\n")
 	return p.err
-}
-
-// checkNode checks everything of a configuration that can be checked without
-// starting anything.
-func checkNode(c *config.Config) ([]config.Problem, error) {
-	warnings, err := handoff.Check(c)
-	var problems []config.Problem
-	if err != nil {
-		wrong, ok := errors.AsType[*config.Error](err)
-		if !ok {
-			return warnings, err
-		}
-		problems = wrong.Problems
-	}
-	for _, id := range c.AgentIDs() {
-		if e := c.Agents[id].Run.Exec; e != nil && len(e.Command) > 0 {
-			if err := findProgram(c.Dir(), e.Command[0]); err != nil {
-				problems = append(problems, c.Problem("agents."+id+".run.exec", "the program %s cannot be run: %v", e.Command[0], err))
-			}
-		}
-	}
-	return warnings, c.Refuse(problems...)
-}
-
-// findProgram looks for a program as the exec backend does.
-func findProgram(dir, name string) error {
-	if filepath.Base(name) != name && !filepath.IsAbs(name) {
-		name = filepath.Join(dir, name)
-	}
-	_, err := exec.LookPath(name)
-	if e, ok := errors.AsType[*exec.Error](err); ok {
-		err = e.Err
-	}
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		err = e.Err
-	}
-	return err
 }

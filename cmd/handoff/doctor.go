@@ -130,7 +130,7 @@ func (d *doctor) examine(ctx context.Context, f *nodeFlags) {
 }
 
 func (d *doctor) configuration(c *config.Config) {
-	warnings, err := checkNode(c)
+	warnings, err := handoff.Check(c)
 	if err != nil {
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		d.fail("configuration", "See all problems with: handoff check "+quoteShell(c.File()), "%s", text)
