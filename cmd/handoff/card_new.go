@@ -61,7 +61,7 @@ endpoints. On a terminal, what no flag says is asked for.`,
 	fs.StringSliceVar(&n.outputModes, "output-modes", []string{"text/plain", "application/json"}, "media types that it answers with")
 	fs.BoolVar(&n.streaming, "streaming", true, "whether answers can be streamed")
 	fs.StringVar(&n.run, "run", "script", "what runs it: script, exec (a program of yours) or http (a web service of yours)")
-	fs.StringVar(&n.command, "command", "", "with --run exec: the program and its arguments (default: a shell script is written)")
+	fs.StringVar(&n.command, "command", "", "with --run exec: the program and its arguments ; one such as ./quote that is not there yet is written as a shell script to begin with (default: ./agent.sh)")
 	fs.StringVar(&n.url, "url", "", "with --run http: the URL that each turn is posted to")
 	fs.StringVar(&n.listen, "listen", "", "the address that the node listens on (default 127.0.0.1:8080)")
 	fs.StringVar(&n.publicURL, "public-url", "", "the URL at which clients reach the node")

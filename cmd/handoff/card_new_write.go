@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -35,18 +36,18 @@ echo '{"complete": "Done."}'
 // writeAgent writes the files of a new agent.
 func (a *app) writeAgent(n *newAgent) error {
 	files := []string{configFile, schemaFile, cardFile, inputsFile, endpointsFile}
-	ownProgram := n.run == "exec" && n.command == ""
-	if ownProgram {
-		if runtime.GOOS == "windows" {
-			return usagef("missing: --command")
-		}
-		files = append(files, programFile)
-	}
 	for i, name := range files {
 		files[i] = filepath.Join(n.dir, name)
 	}
 	if err := n.unusedFiles(files); err != nil {
 		return err
+	}
+	starter, err := n.starter()
+	if err != nil {
+		return err
+	}
+	if starter != "" {
+		files = append(files, starter)
 	}
 	// The configuration is read back before anything is written, so that what
 	// is written is right. Its directory need not exist yet.
@@ -67,16 +68,27 @@ func (a *app) writeAgent(n *newAgent) error {
 	if err := os.MkdirAll(n.dir, 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
+	key := filepath.Join(n.dir, keyFile)
+	if err := writeKey(key); err != nil {
+		return err
+	}
+	// The key was not there yet when the configuration was read back.
+	const store = "store: sqlite:handoff.db\n"
+	text = strings.Replace(text, store, store+"secret_key: file:"+keyFile+"\n", 1)
 	contents := [][]byte{[]byte(text), config.Schema(), append(cardJSON, '\n'), inputs, []byte(endpoints), []byte(program)}
 	for i, file := range files {
 		mode := os.FileMode(0o644)
-		if filepath.Base(file) == programFile {
+		if file == starter {
 			mode = 0o755
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				return fmt.Errorf("make directory: %w", err)
+			}
 		}
 		if err := os.WriteFile(file, contents[i], mode); err != nil {
 			return fmt.Errorf("write %s: %w", filepath.Base(file), err)
 		}
 	}
+	files = append(files, key)
 	if a.output != formatText {
 		return a.writeValue(struct {
 			ID    string   `json:"id"`
@@ -89,6 +101,44 @@ func (a *app) writeAgent(n *newAgent) error {
 	}
 	a.note("Next: cd %s && handoff check && handoff serve, and in another terminal: handoff send hello -a %s", quoteShell(n.dir), n.id)
 	return p.err
+}
+
+// commandWords returns the program of an agent that runs one, and its arguments.
+func (n *newAgent) commandWords() []string {
+	if n.command == "" {
+		return []string{"./" + programFile}
+	}
+	return strings.Fields(n.command)
+}
+
+// starter returns the file of a program that is written because the command
+// names one below the new directory that is not there yet; "" when none is
+// needed. Any other command has to be there.
+func (n *newAgent) starter() (string, error) {
+	if n.run != "exec" {
+		return "", nil
+	}
+	words := n.commandWords()
+	if len(words) == 0 {
+		return "", usagef("--command names no program")
+	}
+	program := filepath.FromSlash(words[0])
+	file := filepath.Join(n.dir, program)
+	switch {
+	case filepath.Base(program) == program || filepath.IsAbs(program):
+		if _, err := exec.LookPath(program); err != nil {
+			return "", usagef("the program %s of --command cannot be run: %w", words[0], err).
+				hint("Name one that exists, or one of the agent's directory, such as ./%s, and a starter is written there", filepath.Base(words[0]))
+		}
+		return "", nil
+	case fileExists(file) && (n.command != "" || !n.force):
+		return "", nil
+	case !filepath.IsLocal(program):
+		return "", usagef("the program %s of --command does not exist", words[0])
+	case runtime.GOOS == "windows":
+		return "", usagef("the program %s of --command does not exist", words[0]).hint("Write it first")
+	}
+	return file, nil
 }
 
 // configuration returns the configuration of a node with the agent.
@@ -129,11 +179,7 @@ func (n *newAgent) configuration() string {
 	line("    run:")
 	switch n.run {
 	case "exec":
-		command := []string{"./" + programFile}
-		if n.command != "" {
-			command = strings.Fields(n.command)
-		}
-		line("      exec: %s", quoteList(command))
+		line("      exec: %s", quoteList(n.commandWords()))
 	case "http":
 		line("      http: %s", quoteYAML(n.url))
 	default:
