@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -59,23 +58,17 @@ var _ outlet = (*parked)(nil)
 // run sends what comes until the stream or the client ends.
 func (p *parked) run() {
 	defer p.finish()
-	ctx, cancel := context.WithCancel(p.ctx)
-	open, shut := context.WithCancel(ctx)
+	open, shut := context.WithCancel(p.ctx)
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
+		defer shut()
 		// A client that has asked for a stream has nothing more to say on its
-		// connection: whatever comes is its end, or as good as that. Only the
-		// end of its side leaves it reading.
+		// connection: whatever comes is the end of its side, or as good as that.
 		var b [1]byte
-		if n, err := p.conn.Read(b[:]); n == 0 && err == io.EOF {
-			shut()
-			return
-		}
-		cancel()
+		_, _ = p.conn.Read(b[:])
 	}()
 	defer func() {
-		cancel()
 		shut()
 		_ = p.conn.Close()
 		<-gone
@@ -84,7 +77,7 @@ func (p *parked) run() {
 	if w.write(keepAliveComment) != nil {
 		return
 	}
-	w.last(ctx, open, p.stream)
+	w.last(p.ctx, open, p.stream)
 	if p.code != codeGone && p.chunked {
 		_, _ = p.conn.Write([]byte("0\r\n\r\n"))
 	}
