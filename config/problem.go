@@ -12,7 +12,7 @@ import (
 type Problem struct {
 	Line    int    // from 1; 0 when the problem has no place in the file
 	Column  int    // from 1, in characters
-	Path    string // such as agents.delivery.skills[0].tags; "" is the file
+	Path    string // such as agents.delivery.skills[0].tags, or --listen for a flag; "" is the file
 	Message string
 	Hint    string // what to do; may be empty
 
@@ -54,11 +54,13 @@ func (e *Error) write(b *strings.Builder, p Problem) {
 	if name == "" {
 		name = "configuration"
 	}
-	b.WriteString(name)
-	if p.Line > 0 {
-		fmt.Fprintf(b, ":%d:%d", p.Line, p.Column)
+	if !strings.HasPrefix(p.Path, "--") { // a flag is not of the file
+		b.WriteString(name)
+		if p.Line > 0 {
+			fmt.Fprintf(b, ":%d:%d", p.Line, p.Column)
+		}
+		b.WriteString(": ")
 	}
-	b.WriteString(": ")
 	if p.Path != "" {
 		b.WriteString(p.Path + ": ")
 	}

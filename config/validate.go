@@ -29,8 +29,15 @@ func (v *validator) warn(path, hint, format string, args ...any) {
 
 func (v *validator) at(path, hint, format string, args ...any) Problem {
 	p := Problem{Path: path, Message: fmt.Sprintf(format, args...), Hint: hint}
-	if v.config.source != nil {
-		p.Line, p.Column = v.config.source.place(path)
+	if s := v.config.source; s != nil {
+		// What a flag has set is no fault of the file.
+		for at := path; at != ""; at = parent(at) {
+			if flag := s.flags[at]; flag != "" {
+				p.Path = flag
+				return p
+			}
+		}
+		p.Line, p.Column = s.place(path)
 	}
 	return p
 }
