@@ -65,6 +65,9 @@ func (f *taskFilter) empty() bool { return *f == taskFilter{} }
 // query returns the parameters of the API.
 func (f *taskFilter) query(a *app) (url.Values, error) {
 	q := url.Values{}
+	if _, ok := parseState(f.state); f.state != "" && !ok {
+		return nil, usagef("--state %q is not one of %s", f.state, strings.Join(stateNames(), ", "))
+	}
 	for name, value := range map[string]string{"agent": f.agent, "context": f.context, "state": f.state} {
 		if value != "" {
 			q.Set(name, value)
@@ -163,7 +166,7 @@ func (a *app) writeTaskRow(p *printer, t *operatedTask) {
 
 func newAdminTaskShowCommand(a *app) *cobra.Command {
 	var history int
-	cmd := adminCommand(a, "show TASK", "Show a task with its history and artifacts", cobra.ExactArgs(1), func(ctx context.Context, node *nodeAPI, args []string) error {
+	cmd := adminCommand(a, "show TASK", "Show a task with its history and artifacts", needs("a task"), func(ctx context.Context, node *nodeAPI, args []string) error {
 		var t operatedTask
 		value, err := node.get(ctx, "GET", "/tasks/"+url.PathEscape(args[0])+"?history="+strconv.Itoa(history), nil, &t)
 		if err != nil {
@@ -192,7 +195,7 @@ func newAdminTaskShowCommand(a *app) *cobra.Command {
 func newAdminTaskEventsCommand(a *app) *cobra.Command {
 	var follow bool
 	var after int64
-	cmd := adminCommand(a, "events TASK", "Print the events of a task, a line of JSON each", cobra.ExactArgs(1), func(ctx context.Context, node *nodeAPI, args []string) error {
+	cmd := adminCommand(a, "events TASK", "Print the events of a task, a line of JSON each", needs("a task"), func(ctx context.Context, node *nodeAPI, args []string) error {
 		path := "/api/v1/tasks/" + url.PathEscape(args[0]) + "/events?after=" + strconv.FormatInt(after, 10)
 		if follow {
 			path += "&follow"

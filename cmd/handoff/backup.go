@@ -13,7 +13,7 @@ func newBackupCommand(a *app) *cobra.Command {
 		Long: `Let a running node write a consistent copy of its store to a new file, while it
 works. The file is on the node's machine. It holds no keys: keep secret_key
 elsewhere. handoff restore makes a store of it again.`,
-		Args: cobra.ExactArgs(1),
+		Args: needs("a file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.backup(cmd.Context(), &f, args[0])
 		},

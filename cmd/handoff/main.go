@@ -119,6 +119,7 @@ func newRoot(a *app) *cobra.Command {
 	} {
 		root.AddCommand(construct(a))
 	}
+	root.SetHelpCommand(newHelpCommand())
 	a.prepare(root)
 	return root
 }
@@ -164,6 +165,35 @@ func newGroup(use, short string) *cobra.Command {
 				return e.hint("Did you mean: %s %s", cmd.CommandPath(), near[0])
 			}
 			return e.hint("See: %s --help", cmd.CommandPath())
+		},
+	}
+}
+
+// needs refuses a command line without the one argument that a command takes.
+func needs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		usage := cmd.Parent().CommandPath() + " " + cmd.Use
+		switch len(args) {
+		case 0:
+			return usagef("%s needs %s: %s", cmd.Name(), what, usage)
+		case 1:
+			return nil
+		}
+		return usagef("%s takes one argument and not %d: %s", cmd.Name(), len(args), usage).hint("Put what has blanks in quotes")
+	}
+}
+
+// newHelpCommand returns help, which refuses what is no command.
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Show how a command is used",
+		RunE: func(help *cobra.Command, args []string) error {
+			cmd, rest, err := help.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usagef("there is no command %q", strings.Join(append([]string{"handoff"}, args...), " ")).hint("See: handoff --help")
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
 		},
 	}
 }

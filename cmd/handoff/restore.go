@@ -20,7 +20,7 @@ func newRestoreCommand(a *app) *cobra.Command {
 open is never replaced; one that exists is replaced with --force only, and then
 kept beside the new one, with .replaced at the end of its name, or .replaced-2
 and so on where that is taken. What was kept is never written over.`,
-		Args: cobra.ExactArgs(1),
+		Args: needs("a file, that of the backup"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.tellProblems(a.restore(cmd.Context(), &f, args[0], force))
 		},
