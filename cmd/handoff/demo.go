@@ -47,7 +47,12 @@ func newDemoCommand(a *app) *cobra.Command {
 		Long: `Start a node with one small agent, whose store is removed at the end, and have a
 conversation with it. The demo of what a node survives is make demo.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.output != formatText {
+				return usagef("demo is for people and writes text only")
+			}
+			return a.demo(cmd.Context(), keep)
+		},
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "let the node run on until Ctrl-C")
 	return cmd

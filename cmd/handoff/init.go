@@ -61,9 +61,18 @@ func (a *app) initNode(dir string, force bool) error {
 	if err := os.WriteFile(file, text, 0o644); err != nil {
 		return fmt.Errorf("write configuration: %w", err)
 	}
+	if a.output != formatText {
+		return a.writeValue(struct {
+			Files []string `json:"files"`
+		}{[]string{file, filepath.Join(dir, schemaFile), filepath.Join(dir, keyFile)}})
+	}
 	a.note("Wrote %s, %s and %s.", file, filepath.Join(dir, schemaFile), filepath.Join(dir, keyFile))
 	a.note("Keep the key and the tasks out of version control: add %s and handoff.db* to .gitignore.", keyFile)
-	a.note("Next: handoff serve, and in another terminal: handoff send hello -a echo")
+	into := ""
+	if filepath.Clean(dir) != "." {
+		into = "cd " + quoteShell(dir) + " && "
+	}
+	a.note("Next: %shandoff serve, and in another terminal: %shandoff send hello -a echo", into, into)
 	return nil
 }
 
