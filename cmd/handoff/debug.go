@@ -23,30 +23,47 @@ const redacted = "***"
 // told by its length alone, since a cut could leave half a secret.
 const maxLoggedLine = 64 << 10
 
-// redactor are the texts that nobody may read, in every form in which they
-// travel.
-type redactor []string
+// redactor hides the texts that nobody may read.
+type redactor struct {
+	texts []string // in every form in which they travel
+	short []string // hidden where they are the value of a header or parameter
+}
+
+// minRedacted is the length, in bytes, from which a secret is hidden within
+// other text. A shorter one is found in words that have nothing to do with it.
+const minRedacted = 8
 
 func newRedactor(secrets []string) redactor {
 	var r redactor
 	for _, s := range secrets {
-		if s == "" {
+		if len(s) < minRedacted {
+			if s != "" {
+				r.short = append(r.short, s)
+			}
 			continue
 		}
 		quoted, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, ""))
-		r = append(r, s, url.QueryEscape(s), url.PathEscape(s), string(quoted[1:len(quoted)-1]))
+		r.texts = append(r.texts, s, url.QueryEscape(s), url.PathEscape(s), string(quoted[1:len(quoted)-1]))
 	}
 	// A secret that holds another one goes first, or its rest would stay.
-	slices.SortFunc(r, func(a, b string) int { return len(b) - len(a) })
+	slices.SortFunc(r.texts, func(a, b string) int { return len(b) - len(a) })
 	return r
 }
 
 // hide returns the text without the secrets.
 func (r redactor) hide(text string) string {
-	for _, s := range r {
+	for _, s := range r.texts {
 		text = strings.ReplaceAll(text, s, redacted)
 	}
 	return text
+}
+
+// hides reports whether the value of a header or parameter is a short secret,
+// or has one for a word, such as the token of Bearer.
+func (r redactor) hides(value string) bool {
+	return slices.ContainsFunc(r.short, func(s string) bool {
+		return value == s || slices.Contains(strings.Fields(value), s)
+	})
 }
 
 // wireLog writes what goes over the wire to standard error, without
@@ -91,7 +108,7 @@ func (l *wireLog) address(u *url.URL) string {
 	if v.RawQuery != "" {
 		q := v.Query()
 		for name := range q {
-			if secretName.MatchString(name) && name != "pageToken" {
+			if secretName.MatchString(name) && name != "pageToken" || slices.ContainsFunc(q[name], l.secrets.hides) {
 				q[name] = []string{redacted}
 			}
 		}
@@ -103,7 +120,7 @@ func (l *wireLog) address(u *url.URL) string {
 func (l *wireLog) header(prefix string, h http.Header) {
 	for _, name := range slices.Sorted(maps.Keys(h)) {
 		value := strings.Join(h[name], ", ")
-		if secretName.MatchString(name) && !strings.EqualFold(name, "WWW-Authenticate") {
+		if secretName.MatchString(name) && !strings.EqualFold(name, "WWW-Authenticate") || l.secrets.hides(value) {
 			value = redacted
 		}
 		l.printf("%s %s: %s", prefix, name, value)
