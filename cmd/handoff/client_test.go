@@ -145,7 +145,7 @@ func TestYAML(t *testing.T) {
 
 func TestDotenv(t *testing.T) {
 	t.Parallel()
-	got, err := parseDotenv("\ufeff# comment\r\nA2ACLI_A=plain value # comment\r\nexport A2ACLI_B = 'single # $x \\n'\n" +
+	got, _, err := parseDotenv("\ufeff# comment\r\nA2ACLI_A=plain value # comment\r\nexport A2ACLI_B = 'single # $x \\n'\n" +
 		"A2ACLI_C=\"double\\n\\\"q\\\" \\\\ \\x\"\nA2ACLI_D=\nA2ACLI_E=a#b\nOTHER=\"open\nA2ACLI_A=again\n")
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestDotenv(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, text := range []string{"A2ACLI_A", "A2ACLI_A='open", `A2ACLI_A="open\"`} {
-		if _, err := parseDotenv(text); err == nil {
+		if _, _, err := parseDotenv(text); err == nil {
 			t.Errorf("%q is accepted", text)
 		}
 	}
@@ -166,13 +166,13 @@ func TestDotenv(t *testing.T) {
 func TestDebugHidesSecrets(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := &wireLog{w: &out, now: func() time.Time { return time.Time{} }, secrets: newRedactor([]string{"", "tok/en+1", "tok", `qu"ote`})}
-	u, _ := url.Parse("https://user:pw@a.example/p?quote_key=abc&x=tok%2Fen%2B1&plain=1&pageToken=p1")
+	l := &wireLog{w: &out, now: func() time.Time { return time.Time{} }, secrets: newRedactor([]string{"", "tok/en+1", "tok", `qu"ote-mark`})}
+	u, _ := url.Parse("https://user:pw@a.example/p?quote_key=abc&x=tok%2Fen%2B1&y=tok&plain=1&pageToken=p1")
 	l.printf("%s", l.address(u))
 	l.header(">", http.Header{
 		"Authorization": {"Basic abc"}, "Cookie": {"sid=abc"}, "X-Api-Key": {"abc"}, "X-Plain": {"tok/en+1 and tok"}, "Accept": {"text/plain"},
 	})
-	l.line("<", []byte(`{"token":"a\"bc","credentials": "abc","nested":{"client_secret":"abc"},"nextPageToken":"p2","text":"tok/en+1 qu\"ote"}`))
+	l.line("<", []byte(`{"token":"a\"bc","credentials": "abc","nested":{"client_secret":"abc"},"nextPageToken":"p2","text":"tok/en+1 qu\"ote-mark in stock"}`))
 	l.line("<", []byte(strings.Repeat("x", maxLoggedLine)+"abc"))
 	text := out.String()
 	for _, secret := range []string{"abc", "tok/", "en+1", "tok%2F", `a\"bc`, "pw@", `qu\"ote`} {
@@ -180,7 +180,7 @@ func TestDebugHidesSecrets(t *testing.T) {
 			t.Errorf("%q is in the log:\n%s", secret, text)
 		}
 	}
-	for _, kept := range []string{"plain=1", "pageToken=p1", "text/plain", `"nextPageToken":"p2"`, "X-Plain: *** and ***", "(more than 65536 bytes, not shown)"} {
+	for _, kept := range []string{"plain=1", "pageToken=p1", "text/plain", `"nextPageToken":"p2"`, "X-Plain: ***\n", "in stock", "y=***", "(more than 65536 bytes, not shown)"} {
 		if !strings.Contains(text, kept) {
 			t.Errorf("%q is not in the log:\n%s", kept, text)
 		}

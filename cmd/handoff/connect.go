@@ -28,6 +28,7 @@ type session struct {
 	log     *wireLog // nil without --debug
 	secrets redactor
 	http    *http.Client
+	taken   string // the only argument, which was taken as a task
 	opts    client.Options
 }
 
@@ -244,6 +245,9 @@ func (s *session) failure(err error) error {
 		return s.authFailure(f)
 	case errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}):
 		f.Hint = "List your tasks with: " + s.target.nextCommand(s.flags, "task", "list")
+		if agentID.MatchString(s.taken) {
+			f.Hint += fmt.Sprintf("; %q was taken as the task, and the agent stands before it", s.taken)
+		}
 	case errors.Is(err, &a2a.Error{Code: a2a.CodeExtensionSupportRequired}):
 		f.Hint = "Add: --svc-param A2A-Extensions:URI, if you can do what the extension asks for"
 	case f.Code == codeUnreachable && f.Hint == "":

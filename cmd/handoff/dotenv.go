@@ -18,6 +18,7 @@ const maxDotenv = 1 << 20
 type dotenv struct {
 	path   string
 	values map[string]string
+	bad    []int // the numbers of lines that set nothing
 }
 
 // readDotenv reads a .env file. Of lines that set other variables it reads
@@ -35,37 +36,41 @@ func readDotenv(path string) (*dotenv, error) {
 	if len(data) > maxDotenv {
 		return nil, fmt.Errorf("read configuration: %s has more than %d bytes", path, maxDotenv)
 	}
-	values, err := parseDotenv(string(data))
+	values, bad, err := parseDotenv(string(data))
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %s: %w", path, err)
 	}
-	return &dotenv{path: path, values: values}, nil
+	return &dotenv{path: path, values: values, bad: bad}, nil
 }
 
 // parseDotenv reads KEY=value lines. A value may stand in single quotes, as it
 // is, or in double quotes with the escapes \n, \t, \" and \\; behind a value
-// without quotes a # after a blank begins a comment.
-func parseDotenv(text string) (map[string]string, error) {
-	values := map[string]string{}
+// without quotes a # after a blank begins a comment. The numbers are of lines
+// that set nothing.
+func parseDotenv(text string) (values map[string]string, bad []int, err error) {
+	values = map[string]string{}
 	number := 0
 	for line := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
 		number++
 		line = strings.TrimSpace(line)
 		line = strings.TrimSpace(strings.TrimPrefix(line, "export "))
 		if !strings.HasPrefix(line, envPrefix) {
+			if line != "" && line[0] != '#' && !strings.Contains(line, "=") {
+				bad = append(bad, number)
+			}
 			continue
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if !ok {
-			return nil, fmt.Errorf("line %d: there is no = after %s", number, line)
+			return nil, nil, fmt.Errorf("line %d: there is no = after %s", number, line)
 		}
 		value, err := dotenvValue(strings.TrimSpace(value))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", number, err)
+			return nil, nil, fmt.Errorf("line %d: %w", number, err)
 		}
 		values[strings.TrimSpace(key)] = value
 	}
-	return values, nil
+	return values, bad, nil
 }
 
 func dotenvValue(text string) (string, error) {

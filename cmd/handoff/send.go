@@ -63,7 +63,7 @@ A2ACLI_AGENT_CARD does, a single argument is. The text - reads standard input.`,
 	fs.StringSliceVar(&c.accept, "accept", nil, "media type that is taken as an answer; repeatable")
 	fs.IntVar(&c.history, "history", 0, "messages of the history to return at most")
 	fs.BoolVar(&c.async, "async", false, "return as soon as the task exists (also --return-immediately, --no-wait)")
-	fs.Bool("wait", false, "wait until the task is over or waits for you (the default)")
+	fs.Bool("wait", true, "wait until the task is over or waits for you")
 	fs.BoolVar(&c.stream, "stream", false, "follow the task's events as they happen")
 	fs.BoolVar(&c.exitState, "exit-state", false, "exit with 10 when the task failed, was rejected or canceled, and with 11 when it waits")
 	settable(fs, "context-id", "task-id", "skill", "metadata", "accept", "history", "async", "wait")
@@ -85,6 +85,9 @@ func (c *sendCommand) run(cmd *cobra.Command, args []string) error {
 		c.parts.list = append([]partFlag{{kind: "text", value: text}}, c.parts.list...)
 	}
 	if len(c.parts.list) == 0 {
+		if named != "" {
+			return usagef("there is nothing to send").hint("%q was taken as the agent; add the text behind it, or name the agent with -a and the text as the argument or with --text: handoff send -a AGENT %s", named, quoteShell(named))
+		}
 		return usagef("there is nothing to send").hint("Add the text as an argument, or --text, --file or --data; see: handoff send --help")
 	}
 	req, err := c.request(cmd)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -77,6 +78,7 @@ func (a *app) resolveSettings(cmd *cobra.Command) error {
 			a.warn("%s holds credentials and others can read it; run: chmod 600 %s", d.path, d.path)
 		}
 	}
+	a.warnOfSettings(cmd.Root(), files)
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if _, ok := f.Annotations[settableKey]; !ok || f.Changed || failed != nil {
@@ -101,6 +103,35 @@ func (a *app) resolveSettings(cmd *cobra.Command) error {
 		return failed
 	}
 	return settleWait(cmd.Flags())
+}
+
+// warnOfSettings tells lines of the files that set nothing.
+func (a *app) warnOfSettings(root *cobra.Command, files []*dotenv) {
+	known := map[string]bool{}
+	var gather func(cmd *cobra.Command)
+	gather = func(cmd *cobra.Command) {
+		for _, fs := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+			fs.VisitAll(func(f *pflag.Flag) {
+				if _, ok := f.Annotations[settableKey]; ok {
+					known[envName(f.Name)] = true
+				}
+			})
+		}
+		for _, sub := range cmd.Commands() {
+			gather(sub)
+		}
+	}
+	gather(root)
+	for _, d := range files {
+		for _, line := range d.bad {
+			a.warn("%s:%d is not of the form NAME=value, and is ignored", d.path, line)
+		}
+		for _, name := range slices.Sorted(maps.Keys(d.values)) {
+			if !known[name] {
+				a.warn("%s sets %s, which is no setting; see: handoff config show", d.path, name)
+			}
+		}
+	}
 }
 
 // settingFiles returns the files that settings come from, the strongest first.
@@ -149,7 +180,7 @@ func (a *app) findSetting(name string, files []*dotenv) (value, source string, s
 // set, and refuses both on one command line.
 func settleWait(fs *pflag.FlagSet) error {
 	wait, async := fs.Lookup("wait"), fs.Lookup("async")
-	if wait == nil || async == nil || wait.Value.String() != "true" || async.Value.String() != "true" {
+	if wait == nil || async == nil || !wait.Changed || wait.Value.String() != "true" || async.Value.String() != "true" {
 		return nil
 	}
 	switch w, a := strengthOf(wait), strengthOf(async); {

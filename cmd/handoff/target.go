@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -45,6 +46,10 @@ func (a *app) findTarget(f *clientFlags, named string) (target, error) {
 		if named == "" || agentID.MatchString(named) && named != "localhost" {
 			return a.nodeTarget(node, named), nil
 		}
+	}
+	if ext := strings.ToLower(filepath.Ext(named)); (ext == ".yaml" || ext == ".yml") && hasCardFile(named) {
+		return target{}, usagef("%s is the configuration of a node, and no agent card", named).
+			hint("Run the command in its directory and name the agent by its id, such as: handoff send AGENT \"hello\"")
 	}
 	if named != "" && !agentID.MatchString(named) {
 		return target{ref: named, said: named}, nil

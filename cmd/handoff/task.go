@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -35,7 +37,10 @@ func taskArguments(args []string, f *clientFlags, names ...string) (agent string
 		for _, name := range names {
 			text += " " + name
 		}
-		return "", nil, usagef("the arguments are [AGENT]%s", text)
+		if len(args) < len(names) {
+			return "", nil, usagef("%s is missing; the arguments are [AGENT]%s", names[len(args)], text)
+		}
+		return "", nil, usagef("there are too many arguments; they are [AGENT]%s", text)
 	}
 	for i, value := range values {
 		if value == "" {
@@ -52,5 +57,11 @@ func (a *app) openTask(ctx context.Context, f *clientFlags, args []string) (s *s
 		return nil, "", nil, err
 	}
 	s, end, err = a.open(ctx, f, named)
+	if e, ok := errors.AsType[*failure](err); ok && len(args) == 1 && e.Code == codeUsage && e.Hint != "" {
+		e.Hint += fmt.Sprintf("; %q was taken as the task", args[0])
+	}
+	if s != nil && len(args) == 1 {
+		s.taken = args[0]
+	}
 	return s, values[0], end, err
 }
