@@ -263,7 +263,7 @@ func (l *lister) moved(ctx context.Context, at *cursor, n int) ([]listed, error)
 	limit := args.add(n)
 	key := args.add(at.key)
 	rev, units := args.add(at.rev), args.add(append([]int64{}, at.inflight...)) // none is not null
-	scan := l.scan(&args, lows, highs, "t.key <= "+key, "")
+	scan := l.scan(&args, lows, highs, "t.key + 0 <= "+key, "") // not by the index of keys
 	after := args.add(at.after)
 	outside := "(w.rev > " + rev + " OR w.rev >> " + fmt.Sprint(unitBits) + " = ANY(" + units + "::bigint[]))"
 	// Each task goes back from status to status until it is in the snapshot.
@@ -305,6 +305,8 @@ func (l *lister) scan(args *arguments, lows, highs []int64, condition, limit str
 	rows := "SELECT t.rev, t.key FROM tasks t WHERE " + strings.Join(conditions, " AND ")
 	if limit != "" {
 		rows += " ORDER BY " + l.rev("t") + " DESC LIMIT " + limit
+	} else {
+		rows += " OFFSET 0" // one range after the other, each in the index
 	}
 	return "SELECT p.rev, p.key FROM " + ranges + " CROSS JOIN LATERAL (" + rows + ") p"
 }
