@@ -263,7 +263,7 @@ func (l *lister) moved(ctx context.Context, at *cursor, n int) ([]listed, error)
 	limit := args.add(n)
 	key := args.add(at.key)
 	rev, units := args.add(at.rev), args.add(append([]int64{}, at.inflight...)) // none is not null
-	scan := l.scan(&args, lows, highs, "t.key + 0 <= "+key, "") // not by the index of keys
+	scan := l.scan(&args, lows, highs, "t.key + 0 <= "+key, "")                 // not by the index of keys
 	after := args.add(at.after)
 	outside := "(w.rev > " + rev + " OR w.rev >> " + fmt.Sprint(unitBits) + " = ANY(" + units + "::bigint[]))"
 	// Each task goes back from status to status until it is in the snapshot.

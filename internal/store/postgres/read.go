@@ -449,6 +449,8 @@ func (s *Store) Claim(ctx context.Context, scope store.Scope, agent, key string)
 	return found, err
 }
 
+var authRequired = strconv.Itoa(int(a2a.StateAuthRequired))
+
 const grantQuery = `SELECT g.id, g.task, g.turn, g.operation, g.text, g.url, g.created, g.expires, g.decided, g.approved, g.note, g.data, g.decider
  FROM grants g JOIN tasks t ON t.id = g.task JOIN realms r ON r.id = t.realm WHERE `
 
@@ -489,13 +491,14 @@ func (s *Store) Grant(ctx context.Context, scope store.Scope, id string) (*store
 	return &found[0], nil
 }
 
-// Grants returns the undecided grant requests, oldest first.
+// Grants returns the grant requests that can be decided, oldest first: those of
+// tasks that still wait for an authorization, in the turn that asked.
 func (s *Store) Grants(ctx context.Context, scope store.Scope, limit int) ([]store.Grant, error) {
 	args := arguments{limit}
 	condition := within(scope, &args)
 	var found []store.Grant
 	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
-		found, err = collectGrants(c.Query(ctx, grantQuery+"g.decided = 0 AND "+condition+" ORDER BY g.created, g.id LIMIT $1", args...))
+		found, err = collectGrants(c.Query(ctx, grantQuery+"g.decided = 0 AND t.state = "+authRequired+" AND t.turn = g.turn AND "+condition+" ORDER BY g.created, g.id LIMIT $1", args...))
 		return err
 	})
 	return found, err
