@@ -130,8 +130,10 @@ func (n *testNode) close() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	n.server.CloseClientConnections()
-	n.server.Close()
+	// The node still waits to answer clients that are gone, until their tasks
+	// are over.
 	_ = n.engine.Stop(ctx)
+	n.server.Close()
 	_ = n.store.Close()
 }
 
