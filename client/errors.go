@@ -71,6 +71,8 @@ var ErrTooLarge = errors.New("the answer is larger than allowed")
 var (
 	errIdle     = errors.New("nothing came within the idle timeout")
 	errDeadline = errors.New("no answer within the timeout")
+	// errOtherTask says that a peer spoke of a task that it was not asked about.
+	errOtherTask = errors.New("the agent answered with another task")
 )
 
 // StreamCutError says that a stream ended before a message, a terminal state or

@@ -119,7 +119,7 @@ func TestAnswersThatAreNotA2A(t *testing.T) {
 
 func TestJSONRPCEnvelopes(t *testing.T) {
 	t.Parallel()
-	result := task("t", "TASK_STATE_WORKING")
+	result := task("t-1", "TASK_STATE_WORKING")
 	tests := []struct {
 		name, body string
 		ok         bool
@@ -422,7 +422,7 @@ func TestGzipIsUndone(t *testing.T) {
 			x.w.Header().Set("Content-Type", "application/json")
 			x.w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(x.w)
-			io.WriteString(z, x.wrap(task("t", "TASK_STATE_WORKING")))
+			io.WriteString(z, x.wrap(task("t-1", "TASK_STATE_WORKING")))
 			z.Close()
 		})
 		if err := getTask(t.Context(), p.client(t, client.Options{})); err != nil {
@@ -487,6 +487,22 @@ func TestUnknownStates(t *testing.T) {
 		}
 		if len(page.Tasks) != 3 || page.Tasks[1].Status.State != a2a.StateCompleted {
 			t.Errorf("got %+v", page.Tasks)
+		}
+	})
+}
+
+// A peer that answers about another task than it was asked about is not
+// believed.
+func TestAnotherTaskIsRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, binding string) {
+		p := newPeer(t, binding, func(x *exchange) { x.result(task("other", "TASK_STATE_COMPLETED")) })
+		c := p.client(t, client.Options{})
+		_, got := c.GetTask(t.Context(), &a2a.GetTaskRequest{ID: "mine"})
+		_, canceled := c.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: "mine"})
+		for _, err := range []error{got, canceled} {
+			if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindProtocol {
+				t.Errorf("got %v", err)
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -79,7 +80,7 @@ func (c *Client) GetTask(ctx context.Context, req *a2a.GetTaskRequest) (*a2a.Tas
 	query := url.Values{}
 	setNumber(query, "historyLength", r.HistoryLength)
 	out := new(a2a.Task)
-	return checked(out, c.call(ctx, &request{op: opGetTask, params: &r, method: http.MethodGet, path: path, query: query}, out))
+	return c.asked(opGetTask, r.ID, out, c.call(ctx, &request{op: opGetTask, params: &r, method: http.MethodGet, path: path, query: query}, out))
 }
 
 // ListTasks returns one page of the caller's tasks (A2A §3.1.4).
@@ -146,7 +147,7 @@ func (c *Client) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a
 		return nil, err
 	}
 	out := new(a2a.Task)
-	return checked(out, c.call(ctx, &request{op: opCancelTask, params: &r, method: http.MethodPost, path: path, hasBody: true}, out))
+	return c.asked(opCancelTask, r.ID, out, c.call(ctx, &request{op: opCancelTask, params: &r, method: http.MethodPost, path: path, hasBody: true}, out))
 }
 
 // SubscribeToTask returns the events of a task that is not over, beginning with
@@ -282,6 +283,15 @@ func (c *Client) stream(ctx context.Context, r *request) (*Stream, error) {
 }
 
 // checked returns out, or nil with the error.
+// asked is checked for a task: a peer that answers with another one than was
+// asked for is not believed.
+func (c *Client) asked(op, id string, t *a2a.Task, err error) (*a2a.Task, error) {
+	if err == nil && t.ID != id {
+		err = c.fail(op, fmt.Errorf("%w: %q instead of %q", errOtherTask, t.ID, id))
+	}
+	return checked(t, err)
+}
+
 func checked[T any](out *T, err error) (*T, error) {
 	if err != nil {
 		return nil, err

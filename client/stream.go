@@ -60,8 +60,30 @@ func (s *Stream) Next() (*a2a.StreamResponse, error) {
 		s.Close()
 		return nil, err
 	}
+	if err := s.own(e); err != nil {
+		s.err = err
+		s.Close()
+		return nil, err
+	}
 	s.observe(e)
 	return e, nil
+}
+
+// own refuses an event of another task than the stream is about.
+func (s *Stream) own(e *a2a.StreamResponse) error {
+	id := s.taskID
+	switch {
+	case e.Task != nil:
+		id = e.Task.ID
+	case e.StatusUpdate != nil:
+		id = e.StatusUpdate.TaskID
+	case e.ArtifactUpdate != nil:
+		id = e.ArtifactUpdate.TaskID
+	}
+	if s.taskID != "" && id != s.taskID {
+		return s.fail(KindProtocol, fmt.Errorf("%w: %q instead of %q", errOtherTask, id, s.taskID))
+	}
+	return nil
 }
 
 func (s *Stream) next() (*a2a.StreamResponse, error) {

@@ -204,7 +204,7 @@ func (c *sendCommand) sendStream(s *session, req *a2a.SendMessageRequest) error 
 		}
 		return s.outcome(seen.Task, c.exitState)
 	}
-	seen, err := s.follow(stream, out, c.exitState)
+	seen, err := s.follow(stream, out, true)
 	if err != nil {
 		id := ""
 		if seen.Task != nil {
