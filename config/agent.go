@@ -185,10 +185,10 @@ type AgentLimits struct {
 	// The steps of a turn. 0 is no limit.
 	Steps int `yaml:"steps" default:"100000" min:"0"`
 
-	// The bytes of all artifacts of a task. 0 is no limit.
+	// The bytes of artifacts that a turn emits. 0 is no limit.
 	ArtifactBytes Size `yaml:"artifact_bytes" default:"256MiB" min:"0"`
 
-	// The bytes of a task's private state.
+	// The bytes of a task's private state. 0 is no limit.
 	StateBytes Size `yaml:"state_bytes" default:"1MiB" min:"0"`
 
 	// The turns of this agent that run at once. 0 is the node's limit.

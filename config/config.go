@@ -106,7 +106,7 @@ type Outbound struct {
 
 // CORS says which web pages may call the node from a browser.
 type CORS struct {
-	// Origins such as https://app.example.com, or * for any.
+	// Origins such as https://app.example.com, or * for any. Pages of origins that are named count as local callers on this machine; * only lets pages read.
 	Origins []string `yaml:"origins"`
 
 	// Request headers that pages may send besides those of the protocol.
@@ -148,7 +148,7 @@ type Limits struct {
 
 // Retention says how long things are kept.
 type Retention struct {
-	// How long a finished task is kept, with its events and artifacts. 0 keeps it for ever.
+	// How long a finished task is kept, with its events and artifacts. After that it is not found any more, and removed within seconds. 0 keeps it for ever.
 	Tasks Duration `yaml:"tasks" default:"30d" min:"0s"`
 
 	// How long the id of a message is remembered, so that the same message sent again gets the same answer.
