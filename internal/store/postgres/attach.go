@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // claimColumns are what claimScanner reads of the table claims c.
@@ -31,7 +32,7 @@ func (s *claimScanner) targets() []any {
 
 func (s *claimScanner) take() store.Claim {
 	c := s.claim
-	c.Key, c.Task, c.Expires = string(s.key), string(s.task), moment(s.expires)
+	c.Key, c.Task, c.Expires = string(s.key), string(s.task), record.Time(s.expires)
 	return c
 }
 
@@ -91,7 +92,7 @@ func (b *work) attach(t *entry, c *store.Change) {
 		b.results[resultKey{t.Key, r.Key}] = notNil(r.Value)
 	}
 	if g := c.Grant; g != nil {
-		b.requests.add([]int64{int64(g.Turn), milliseconds(g.Created), milliseconds(g.Expires)},
+		b.requests.add([]int64{int64(g.Turn), record.Milliseconds(g.Created), record.Milliseconds(g.Expires)},
 			[]byte(g.ID), []byte(g.Task), []byte(g.Operation), []byte(g.Text), []byte(g.URL))
 		b.grants[g.ID] = 0
 	}
@@ -115,7 +116,7 @@ func (b *work) claim(c *store.Claim) {
 		b.claims[key] = kept
 	}
 	kept.Claim, kept.there, kept.dirty = *c, true, true
-	kept.Expires = moment(milliseconds(c.Expires))
+	kept.Expires = record.Time(record.Milliseconds(c.Expires))
 }
 
 func (b *work) settle(s *store.Claim) {
@@ -209,7 +210,7 @@ func (b *work) writeClaims(q *pgx.Batch) {
 		case !c.kept:
 			into = &inserts
 		}
-		into.add([]int64{c.Lease, milliseconds(c.Expires), key.realm}, []byte(key.key), c.Hash, []byte(c.Task), c.Reply)
+		into.add([]int64{c.Lease, record.Milliseconds(c.Expires), key.realm}, []byte(key.key), c.Hash, []byte(c.Task), c.Reply)
 	}
 	inserts.queue(q, insertClaims)
 	updates.queue(q, updateClaims)
@@ -234,7 +235,7 @@ func (s *Store) Jobs(ctx context.Context, limit int, retry time.Duration) ([]sto
 		var kind, task, key []byte
 		var due int64
 		_, err = pgx.ForEachRow(rows, []any{&j.ID, &kind, &task, &key, &j.Turn, &due, &j.Attempt}, func() error {
-			j.Kind, j.Task, j.Key, j.Due = string(kind), string(task), string(key), moment(due)
+			j.Kind, j.Task, j.Key, j.Due = string(kind), string(task), string(key), record.Time(due)
 			jobs = append(jobs, j)
 			return nil
 		})
@@ -257,5 +258,5 @@ func (s *Store) NextJob(ctx context.Context) (time.Time, error) {
 		}
 		return err
 	})
-	return moment(due), err
+	return record.Time(due), err
 }

@@ -1,16 +1,13 @@
 package postgres
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
-
-// errNoStatus refuses a task that no list could place.
-var errNoStatus = errors.New("a new task needs a status event")
 
 // apply makes a change in the batch, or refuses it before it has made any of
 // it.
@@ -18,19 +15,20 @@ func (b *work) apply(c *store.Change) error {
 	var t *entry
 	switch {
 	case c.Insert != nil:
-		if !hasStatus(c.Events) {
-			return errNoStatus
+		inserted, err := record.New(c.Insert, c.Events)
+		if err != nil {
+			return err
 		}
 		if b.taken[c.Insert.ID] {
 			return store.ErrConflict
 		}
-		t = &entry{row: row{Task: *c.Insert, realm: b.realms[realm{c.Insert.Tenant, c.Insert.Owner, c.Insert.Agent}]}}
-		t.Seq = 0
+		inserted.Realm = b.realms[realm{c.Insert.Tenant, c.Insert.Owner, c.Insert.Agent}]
+		t = &entry{Row: inserted}
 	case c.Task != 0:
 		if t = b.tasks[c.Task]; t == nil {
 			return store.ErrNotFound
 		}
-		if !holds(&c.Guard, &t.row) {
+		if !t.Meets(&c.Guard) {
 			return store.ErrConflict
 		}
 	}
@@ -51,28 +49,17 @@ func (b *work) apply(c *store.Change) error {
 	return nil
 }
 
-func hasStatus(events []store.Event) bool {
-	for i := range events {
-		if events[i].Kind == store.KindStatus {
-			return true
-		}
-	}
-	return false
-}
-
 // insert makes a new task and its events.
 func (b *work) insert(t *entry, c *store.Change) {
 	t.Key, b.keys = b.keys[0], b.keys[1:]
-	t.Messages = 0
-	b.addEvents(&t.row, c.Events)
+	b.addEvents(&t.Row, c.Events)
 	t.Read = min(t.Read, t.Messages)
-	t.Created, t.Expires = moment(milliseconds(t.Created)), moment(milliseconds(t.Expires)) // as they are read back
 	b.inserts.add([]int64{
-		t.Key, t.rev, t.Lease, milliseconds(t.Created), milliseconds(t.Expires), t.realm, t.Seq, t.statusRow, t.artifactRow, t.messageRow,
+		t.Key, t.Rev, t.Lease, record.Milliseconds(t.Created), record.Milliseconds(t.Expires), t.Realm, t.Seq, t.StatusRow, t.ArtifactRow, t.MessageRow,
 		int64(t.Turn), int64(t.Attempt), int64(t.Done), t.Messages, t.Read, t.Since, int64(t.State), int64(t.Wait),
 	}, []byte(t.ID), []byte(t.Context), t.Meta)
 	b.taken[t.ID] = true
-	b.counts.add(t.realm, t.Context, t.State, 1)
+	b.counts.add(t.Realm, t.Context, t.State, 1)
 	*c.Insert = t.Task
 	c.After = t.Task
 }
@@ -80,30 +67,26 @@ func (b *work) insert(t *entry, c *store.Change) {
 // update gives a task its new values and events.
 func (b *work) update(t *entry, c *store.Change) {
 	before := t.State
-	b.addEvents(&t.row, c.Events)
-	t.assign(&c.Set)
+	b.addEvents(&t.Row, c.Events)
+	t.Assign(&c.Set)
 	if t.State != before {
-		b.counts.add(t.realm, t.Context, before, -1)
-		b.counts.add(t.realm, t.Context, t.State, 1)
+		b.counts.add(t.Realm, t.Context, before, -1)
+		b.counts.add(t.Realm, t.Context, t.State, 1)
 	}
 	t.dirty = true
 	c.After = t.Task
 }
 
 // addEvents numbers and stamps events and writes them in one row.
-func (b *work) addEvents(t *row, events []store.Event) {
+func (b *work) addEvents(t *record.Row, events []store.Event) {
 	if len(events) == 0 {
 		return
 	}
-	if hasStatus(events) {
+	if record.HasStatus(events) {
 		defer func() { b.rev++ }()
 	}
-	status, artifact, message := t.number(events, b.rev, b.at)
-	var rev int64
-	if t.statusRow == t.Seq {
-		rev = t.rev
-	}
-	b.events.add([]int64{t.Key, rev, t.Seq, status, artifact, message}, appendFrame(make([]byte, 0, framedLen(events)), events))
+	links := t.Add(events, b.rev, b.at)
+	b.events.add([]int64{t.Key, links.Rev, t.Seq, links.StatusRow, links.ArtifactRow, links.MessageRow}, record.Append(make([]byte, 0, record.Size(events)), events))
 }
 
 var (
@@ -123,7 +106,7 @@ func (b *work) writeTasks(q *pgx.Batch) {
 	for _, t := range b.tasks {
 		if t.dirty {
 			updates.add([]int64{
-				t.Key, t.rev, t.Lease, milliseconds(t.Expires), t.Seq, t.statusRow, t.artifactRow, t.messageRow,
+				t.Key, t.Rev, t.Lease, record.Milliseconds(t.Expires), t.Seq, t.StatusRow, t.ArtifactRow, t.MessageRow,
 				int64(t.Turn), int64(t.Attempt), int64(t.Done), t.Messages, t.Read, t.Since, int64(t.State), int64(t.Wait),
 			})
 		}

@@ -1,14 +1,10 @@
 package postgres
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
-	"hash/crc32"
 	"slices"
-	"strings"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // cursor is where a list goes on. The first page fixes the snapshot: all
@@ -23,10 +19,8 @@ type cursor struct {
 }
 
 const (
-	cursorVersion = 1
-	maxInflight   = 1024 // committers of all nodes
-	maxCursor     = 4096
-	digestLen     = 8
+	maxInflight = 1024 // committers of all nodes
+	maxCursor   = 4096
 )
 
 // unitOf returns the number of the unit that a revision belongs to.
@@ -48,86 +42,32 @@ func (c *cursor) setHorizon(rev int64, inflight []int64, key int64) {
 }
 
 // encode returns the cursor of a query, which no other query accepts.
-func (c *cursor) encode(digest [digestLen]byte) string {
-	b := []byte{cursorVersion}
-	for _, n := range []int64{c.rev, c.key, c.after, int64(len(c.inflight))} {
-		b = binary.AppendUvarint(b, uint64(n))
-	}
+func (c *cursor) encode(digest record.Digest) string {
+	numbers := []int64{c.rev, c.key, c.after}
 	last := unitOf(c.rev)
 	for _, unit := range c.inflight {
-		b = binary.AppendUvarint(b, uint64(last-unit))
+		numbers = append(numbers, last-unit)
 		last = unit
 	}
-	b = append(b, digest[:]...)
-	b = binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
-	return base64.RawURLEncoding.EncodeToString(b)
+	return digest.Seal(numbers...)
 }
 
 // decodeCursor returns the cursor that encode made for the same query.
-func decodeCursor(token string, digest [digestLen]byte) (cursor, error) {
-	if len(token) > maxCursor {
+func decodeCursor(token string, digest record.Digest) (cursor, error) {
+	n, err := digest.Open(token, maxCursor)
+	if err != nil {
+		return cursor{}, err
+	}
+	if len(n) < 3 || len(n) > 3+maxInflight {
 		return cursor{}, store.ErrBadCursor
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) < 1+digestLen+crc32.Size || b[0] != cursorVersion {
-		return cursor{}, store.ErrBadCursor
-	}
-	body, sum := b[:len(b)-crc32.Size], b[len(b)-crc32.Size:]
-	if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(sum) {
-		return cursor{}, store.ErrBadCursor
-	}
-	numbers, theirs := body[1:len(body)-digestLen], body[len(body)-digestLen:]
-	bad := string(theirs) != string(digest[:])
-	next := func() int64 {
-		n, size := binary.Uvarint(numbers)
-		if size <= 0 || n > 1<<62 {
-			bad = true
-			return 0
-		}
-		numbers = numbers[size:]
-		return int64(n)
-	}
-	var c cursor
-	c.rev, c.key, c.after = next(), next(), next()
-	count := next()
-	bad = bad || count > maxInflight
+	c := cursor{rev: n[0], key: n[1], after: n[2]}
 	last := unitOf(c.rev)
-	for i := int64(0); i < count && !bad; i++ {
-		last -= next()
-		bad = bad || last < 0
+	for _, behind := range n[3:] {
+		if last -= behind; last < 0 {
+			return cursor{}, store.ErrBadCursor
+		}
 		c.inflight = append(c.inflight, last)
 	}
-	if bad || len(numbers) > 0 || c.encode(digest) != token {
-		return cursor{}, store.ErrBadCursor
-	}
 	return c, nil
-}
-
-// digest identifies a query and for whom it is made. The size of a page and
-// what is wanted of its tasks may change from page to page.
-func digest(scope store.Scope, q *store.ListQuery) (d [digestLen]byte) {
-	var b strings.Builder
-	put := func(s string) {
-		b.Write(binary.AppendUvarint(nil, uint64(len(s))))
-		b.WriteString(s)
-	}
-	reach := "none"
-	tenant, owner, one := scope.Owner()
-	if t, ok := scope.Tenant(); ok {
-		tenant, reach = t, "tenant"
-	}
-	if one {
-		reach = "owner"
-	}
-	if scope.All() {
-		reach = "all"
-	}
-	for _, s := range []string{reach, tenant, owner, q.Agent, q.Context} {
-		put(s)
-	}
-	b.Write(binary.AppendVarint(nil, int64(q.State)))
-	b.Write(binary.AppendVarint(nil, milliseconds(q.After)))
-	sum := sha256.Sum256([]byte(b.String()))
-	copy(d[:], sum[:])
-	return d
 }

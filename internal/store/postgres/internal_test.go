@@ -14,32 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
-
-func TestFrame(t *testing.T) {
-	t.Parallel()
-	events := []store.Event{
-		{Seq: 8, Kind: store.KindStatus, Body: []byte("status"), Says: true},
-		{Seq: 9, Kind: store.KindArtifact, Body: []byte{}},
-		{Seq: 10, Kind: store.KindMessage, Body: make([]byte, 1000)},
-	}
-	frame := appendFrame(nil, events)
-	if len(frame) > framedLen(events) {
-		t.Errorf("%d bytes, at most %d were expected", len(frame), framedLen(events))
-	}
-	got, err := parseFrame(frame, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(events, got); diff != "" {
-		t.Error(diff)
-	}
-	for n := range frame {
-		if _, err := parseFrame(frame[:n], 10); n > 0 && n != 8 && n != 10 && err == nil {
-			t.Errorf("the first %d bytes are taken for a row", n)
-		}
-	}
-}
 
 // TestHorizon places the units in flight, of which the low bits are known.
 func TestHorizon(t *testing.T) {
@@ -70,7 +46,7 @@ func TestHorizon(t *testing.T) {
 
 // FuzzCursor reads page tokens that somebody made up.
 func FuzzCursor(f *testing.F) {
-	d := digest(store.ForAll(), &store.ListQuery{})
+	d := record.DigestOf(store.ForAll(), &store.ListQuery{})
 	f.Add("")
 	f.Add("junk")
 	f.Add((&cursor{rev: 1, key: 2, after: 3}).encode(d))
@@ -92,7 +68,7 @@ func FuzzCursor(f *testing.F) {
 
 func TestFullCursor(t *testing.T) {
 	t.Parallel()
-	d := digest(store.ForAll(), &store.ListQuery{})
+	d := record.DigestOf(store.ForAll(), &store.ListQuery{})
 	c := cursor{rev: revisionAt(time.Now().UnixMilli()), key: 1 << 40, after: 1 << 61}
 	for i := range int64(maxInflight) {
 		c.inflight = append(c.inflight, unitOf(c.rev)-i*100)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // maxMerged is how many realms are read one by one and merged. A list over more
@@ -36,7 +37,7 @@ type lister struct {
 
 // List returns a page of tasks, newest status first.
 func (s *Store) List(ctx context.Context, scope store.Scope, q store.ListQuery) (*store.Page, error) {
-	sum := digest(scope, &q)
+	sum := record.DigestOf(scope, &q)
 	var given cursor
 	if q.Cursor != "" {
 		var err error
@@ -83,7 +84,7 @@ func (c *cursor) look(ctx context.Context, db session) error {
 	return nil
 }
 
-func (l *lister) page(ctx context.Context, at *cursor, sum [digestLen]byte) (*store.Page, error) {
+func (l *lister) page(ctx context.Context, at *cursor, sum record.Digest) (*store.Page, error) {
 	if err := l.findRealms(ctx); err != nil {
 		return nil, err
 	}
@@ -346,7 +347,7 @@ func (l *lister) items(ctx context.Context, entries []listed) ([]store.Item, err
 	items := make([]store.Item, 0, len(found))
 	for _, item := range found {
 		if item == nil {
-			return nil, errFrame // nothing is removed in one snapshot
+			return nil, record.ErrDamaged // nothing is removed in one snapshot
 		}
 		items = append(items, *item)
 	}

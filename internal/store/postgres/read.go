@@ -13,6 +13,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // within returns the condition that a realm r is in a scope.
@@ -30,12 +31,12 @@ func within(scope store.Scope, args *arguments) string {
 }
 
 // collectTasks returns the rows of a query for taskColumns.
-func collectTasks(rows pgx.Rows, err error) ([]*row, error) {
+func collectTasks(rows pgx.Rows, err error) ([]*record.Row, error) {
 	if err != nil {
 		return nil, err
 	}
 	var s rowScanner
-	var tasks []*row
+	var tasks []*record.Row
 	_, err = pgx.ForEachRow(rows, s.targets(), func() error {
 		tasks = append(tasks, s.take())
 		return nil
@@ -44,7 +45,7 @@ func collectTasks(rows pgx.Rows, err error) ([]*row, error) {
 }
 
 // find returns the row of a task; lock is a clause that locks it.
-func find(ctx context.Context, db session, scope store.Scope, id, lock string) (*row, error) {
+func find(ctx context.Context, db session, scope store.Scope, id, lock string) (*record.Row, error) {
 	args := arguments{[]byte(id)}
 	condition := within(scope, &args)
 	tasks, err := collectTasks(db.Query(ctx, "SELECT "+taskColumns+" FROM tasks t JOIN realms r ON r.id = t.realm WHERE t.id = $1 AND "+condition+lock, args...))
@@ -59,7 +60,7 @@ func find(ctx context.Context, db session, scope store.Scope, id, lock string) (
 
 // Task returns the row of a task.
 func (s *Store) Task(ctx context.Context, scope store.Scope, id string) (*store.Task, error) {
-	var t *row
+	var t *record.Row
 	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		t, err = find(ctx, c, scope, id, "")
 		return err
@@ -110,7 +111,7 @@ func (e *eventRow) targets() []any {
 // head is a task with the row of events that its status is in; that is nil when
 // the task was removed meanwhile.
 type head struct {
-	task   *row
+	task   *record.Row
 	status *eventRow
 }
 
@@ -128,7 +129,7 @@ func collectHeads(rows pgx.Rows, err error) ([]head, error) {
 	var heads []head
 	_, err = pgx.ForEachRow(rows, append(s.targets(), e.targets()...), func() (err error) {
 		found := e
-		if found.events, err = parseFrame(e.body, e.seq); err != nil {
+		if found.events, err = record.Parse(e.body, e.seq); err != nil {
 			return err
 		}
 		heads = append(heads, head{s.take(), &found})
@@ -162,7 +163,7 @@ func collectEvents(rows pgx.Rows) ([]*eventRow, error) {
 	var found []*eventRow
 	_, err := pgx.ForEachRow(rows, e.targets(), func() (err error) {
 		next := e
-		if next.events, err = parseFrame(e.body, e.seq); err != nil {
+		if next.events, err = record.Parse(e.body, e.seq); err != nil {
 			return err
 		}
 		found = append(found, &next)
@@ -199,7 +200,7 @@ func readItems(ctx context.Context, db session, heads []head, want store.Want) (
 		if r.gone {
 			continue
 		}
-		artifact, message := r.task.artifactRow, r.task.messageRow
+		artifact, message := r.task.ArtifactRow, r.task.MessageRow
 		if r.upTo != maxSeq {
 			first := r.status.seq
 			artifact, message = first, first
@@ -466,7 +467,7 @@ func collectGrants(rows pgx.Rows, err error) ([]store.Grant, error) {
 	_, err = pgx.ForEachRow(rows, []any{&id, &task, &g.Turn, &operation, &text, &url, &created, &expires, &decided, &approved, &note, &g.Data, &by}, func() error {
 		g.ID, g.Task, g.Operation, g.Text, g.URL = string(id), string(task), string(operation), string(text), string(url)
 		g.Note, g.By, g.Approved = string(note), string(by), approved != 0
-		g.Created, g.Expires, g.Decided = moment(created), moment(expires), moment(decided)
+		g.Created, g.Expires, g.Decided = record.Time(created), record.Time(expires), record.Time(decided)
 		grants = append(grants, g)
 		return nil
 	})

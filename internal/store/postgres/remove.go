@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // What one transaction removes at most, so that it is short.
@@ -27,7 +28,7 @@ func (s *Store) Delete(ctx context.Context, scope store.Scope, id string) error 
 		if !t.State.Terminal() {
 			return store.ErrConflict
 		}
-		return remove(ctx, tx, []*row{t})
+		return remove(ctx, tx, []*record.Row{t})
 	})
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (s *Store) Delete(ctx context.Context, scope store.Scope, id string) error 
 // remove removes tasks with all that belongs to them, but for long lists of
 // events, which it leaves to purge. Claims stay until their own time is over: a
 // message that is sent again must not start anew.
-func remove(ctx context.Context, tx pgx.Tx, tasks []*row) error {
+func remove(ctx context.Context, tx pgx.Tx, tasks []*record.Row) error {
 	var keys, short, long []int64
 	var ids []string
 	var counts counts
@@ -51,7 +52,7 @@ func remove(ctx context.Context, tx pgx.Tx, tasks []*row) error {
 		} else {
 			short = append(short, t.Key)
 		}
-		counts.add(t.realm, t.Context, t.State, -1)
+		counts.add(t.Realm, t.Context, t.State, -1)
 	}
 	var q pgx.Batch
 	q.Queue("DELETE FROM events WHERE task = ANY($1::bigint[])", short)

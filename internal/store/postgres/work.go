@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // nowSQL is the time of the database in milliseconds, as of the statement, so
@@ -18,7 +19,7 @@ const nowSQL = "floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
 // entry is a task that a batch changes.
 type entry struct {
-	row
+	record.Row
 	dirty bool
 }
 
@@ -166,7 +167,7 @@ func (b *work) lock(ctx context.Context, conn *pgx.Conn, committer []byte, numbe
 			Query(func(rows pgx.Rows) error {
 				var s rowScanner
 				_, err := pgx.ForEachRow(rows, s.targets(), func() error {
-					b.tasks[s.row.Key] = &entry{row: *s.take()}
+					b.tasks[s.row.Key] = &entry{Row: *s.take()}
 					return nil
 				})
 				return err

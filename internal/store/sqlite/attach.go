@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // check refuses a change whose claim or grant is not there to be settled.
@@ -61,7 +62,7 @@ func (w *writer) claim(c *store.Claim, at time.Time) error {
 	n, err := w.conn.run(`INSERT INTO claims AS c (realm, key, hash, lease, task, reply, expires) VALUES (?2,?3,?4,?5,?6,?7,?8)
  ON CONFLICT DO UPDATE SET hash=excluded.hash, lease=excluded.lease, task=excluded.task, reply=excluded.reply, expires=excluded.expires
  WHERE NOT (`+liveClaim+`)`,
-		at.UnixMilli(), r, c.Key, c.Hash, c.Lease, c.Task, c.Reply, milliseconds(c.Expires))
+		at.UnixMilli(), r, c.Key, c.Hash, c.Lease, c.Task, c.Reply, record.Milliseconds(c.Expires))
 	if err != nil || n == 1 {
 		return err
 	}
@@ -76,7 +77,7 @@ func (w *writer) claim(c *store.Claim, at time.Time) error {
 
 // attach writes what comes with a change. Task is nil when the change concerns
 // none.
-func (w *writer) attach(t *row, c *store.Change) error {
+func (w *writer) attach(t *record.Row, c *store.Change) error {
 	if s := c.Settle; s != nil {
 		if err := w.settle(s); err != nil {
 			return err
@@ -97,7 +98,7 @@ func (w *writer) attach(t *row, c *store.Change) error {
 	if g := c.Grant; g != nil {
 		if _, err := w.conn.run(`INSERT INTO grants (id, task, turn, operation, text, url, created, expires, decided, approved, note, data, decider)
  VALUES (?,?,?,?,?,?,?,?,0,0,'',NULL,'')`,
-			g.ID, g.Task, int64(g.Turn), g.Operation, g.Text, g.URL, milliseconds(g.Created), milliseconds(g.Expires)); err != nil {
+			g.ID, g.Task, int64(g.Turn), g.Operation, g.Text, g.URL, record.Milliseconds(g.Created), record.Milliseconds(g.Expires)); err != nil {
 			return err
 		}
 	}

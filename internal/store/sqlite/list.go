@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // maxMerged is how many realms are read one by one and merged. A list over more
@@ -37,7 +38,7 @@ type lister struct {
 
 // List returns a page of tasks, newest status first.
 func (s *Store) List(ctx context.Context, scope store.Scope, q store.ListQuery) (*store.Page, error) {
-	sum := digest(scope, &q)
+	sum := record.DigestOf(scope, &q)
 	at := cursor{after: math.MaxInt64}
 	if q.Cursor != "" {
 		var err error
@@ -298,7 +299,7 @@ func (l *lister) items(entries []entry) ([]store.Item, error) {
 	want.UpTo = 0
 	items := make([]store.Item, 0, len(entries))
 	for _, e := range entries {
-		var t row
+		var t record.Row
 		if _, err := l.conn.one(func(v values) { t = scanTask(v) },
 			"SELECT "+taskColumns+" FROM tasks t CROSS JOIN realms r ON r.id = t.realm WHERE t.key = ?", e.key); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // within returns the condition that a realm r is in a scope, and its
@@ -25,9 +26,9 @@ func within(scope store.Scope) (condition string, args []any) {
 }
 
 // find returns the row of a task.
-func find(c *conn, scope store.Scope, id string) (*row, error) {
+func find(c *conn, scope store.Scope, id string) (*record.Row, error) {
 	condition, args := within(scope)
-	var t row
+	var t record.Row
 	found, err := c.one(func(v values) { t = scanTask(v) },
 		"SELECT "+taskColumns+" FROM tasks t CROSS JOIN realms r ON r.id = t.realm WHERE t.id = ? AND "+condition,
 		append([]any{id}, args...)...)
@@ -42,7 +43,7 @@ func find(c *conn, scope store.Scope, id string) (*row, error) {
 
 // Task returns the row of a task.
 func (s *Store) Task(ctx context.Context, scope store.Scope, id string) (*store.Task, error) {
-	var t *row
+	var t *record.Row
 	err := s.read(ctx, func(c *conn) (err error) {
 		t, err = find(c, scope, id)
 		return err
@@ -96,10 +97,10 @@ func (h *history) row(seq int64) (*eventRow, error) {
 		frame = blob(v[4])
 	}, "SELECT rev, prev_status, prev_artifact, prev_message, body FROM events WHERE id=?", rowID(h.task, seq))
 	if err == nil && !found {
-		err = errFrame
+		err = record.ErrDamaged
 	}
 	if err == nil {
-		e.events, err = parseFrame(frame, seq)
+		e.events, err = record.Parse(frame, seq)
 	}
 	if err != nil {
 		return nil, unavailable(err)
@@ -131,10 +132,10 @@ func prevArtifact(r *eventRow) int64 { return r.prevArtifact }
 func prevMessage(r *eventRow) int64  { return r.prevMsg }
 
 // readItem returns a task with what is wanted of its events.
-func readItem(c *conn, t *row, want store.Want) (*store.Item, error) {
+func readItem(c *conn, t *record.Row, want store.Want) (*store.Item, error) {
 	item := &store.Item{Task: t.Task}
 	h := &history{conn: c, task: t.Key, upTo: maxSeq}
-	status, artifact, message := t.statusRow, t.artifactRow, t.messageRow
+	status, artifact, message := t.StatusRow, t.ArtifactRow, t.MessageRow
 	if want.UpTo > 0 && want.UpTo < t.Seq {
 		h.upTo = want.UpTo
 		// The row that holds the last event is on the way of all three chains,
@@ -189,7 +190,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 		size := 0
 		var damage error
 		err := c.each(context.Background(), func(v values) bool {
-			row, err := parseFrame(blob(v[1]), integer(v[0])&maxSeq)
+			row, err := record.Parse(blob(v[1]), integer(v[0])&maxSeq)
 			if err != nil {
 				damage = err
 				return false
@@ -346,7 +347,7 @@ func (s *Store) Stats(ctx context.Context, stale time.Time) ([]store.Stat, error
 		}, `SELECT r.agent, o.state, sum(o.n), min(CASE WHEN o.state NOT IN (3, 4, 5, 7) THEN
   (SELECT t.status_at FROM tasks t WHERE t.realm = o.realm AND t.state = o.state ORDER BY t.rev LIMIT 1) END),
  sum(CASE WHEN o.state = 2 THEN (SELECT count(*) FROM tasks t WHERE t.realm = o.realm AND t.state = 2 AND t.status_at < ?) ELSE 0 END)
- FROM totals o JOIN realms r ON r.id = o.realm GROUP BY r.agent, o.state ORDER BY r.agent, o.state`, milliseconds(stale)))
+ FROM totals o JOIN realms r ON r.id = o.realm GROUP BY r.agent, o.state ORDER BY r.agent, o.state`, record.Milliseconds(stale)))
 	})
 	return stats, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 // What one transaction removes at most, so that commits are not held up for
@@ -38,7 +39,7 @@ func (s *Store) Delete(ctx context.Context, scope store.Scope, id string) error 
 // remove removes a task with all that belongs to it, but for a long list of
 // events, which it leaves to purge. Claims stay until their own time is over: a
 // message that is sent again must not start anew.
-func (w *writer) remove(t *row) error {
+func (w *writer) remove(t *record.Row) error {
 	delete(w.rows, t.Key)
 	query, args := "DELETE FROM events WHERE id BETWEEN ? AND ?", []any{rowID(t.Key, 0), rowID(t.Key, maxSeq)}
 	if t.Seq > removeEvents {
@@ -57,7 +58,7 @@ func (w *writer) remove(t *row) error {
 			return err
 		}
 	}
-	w.counts.add(t.realm, t.Context, t.State, -1)
+	w.counts.add(t.Realm, t.Context, t.State, -1)
 	return nil
 }
 
@@ -119,7 +120,7 @@ func (s *Store) expire(ctx context.Context, limit int, some func(w *writer, at t
 }
 
 func (w *writer) expireTasks(at time.Time, limit int) (int, error) {
-	var due []row
+	var due []record.Row
 	var events int64
 	err := w.conn.each(context.Background(), func(v values) bool {
 		t := scanTask(v)

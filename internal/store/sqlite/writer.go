@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/store/record"
 )
 
 const (
@@ -52,7 +53,7 @@ type writer struct {
 	stopped chan struct{}
 
 	clock  clock // as of this transaction
-	rows   map[int64]*row
+	rows   map[int64]*record.Row
 	realms map[realm]int64
 	counts counts
 	frame  []byte
@@ -86,7 +87,7 @@ func (w *writer) loadClock() error {
 
 // forget drops what is remembered of the tables.
 func (w *writer) forget() {
-	w.rows = map[int64]*row{}
+	w.rows = map[int64]*record.Row{}
 	w.realms = map[realm]int64{}
 	w.counts.clear()
 }

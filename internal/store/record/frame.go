@@ -1,4 +1,4 @@
-package sqlite
+package record
 
 import (
 	"encoding/binary"
@@ -15,10 +15,11 @@ const (
 	saysFlag = 0x80
 )
 
-var errFrame = errors.New("row of events is damaged")
+// ErrDamaged says that a row of events cannot be read.
+var ErrDamaged = errors.New("row of events is damaged")
 
-// framedLen returns how many bytes the events take, at most.
-func framedLen(events []store.Event) int {
+// Size returns how many bytes the events take, at most.
+func Size(events []store.Event) int {
 	n := 0
 	for i := range events {
 		n += 1 + binary.MaxVarintLen64 + len(events[i].Body)
@@ -26,8 +27,8 @@ func framedLen(events []store.Event) int {
 	return n
 }
 
-// appendFrame appends the events.
-func appendFrame(dst []byte, events []store.Event) []byte {
+// Append appends the events as they lie in one row.
+func Append(dst []byte, events []store.Event) []byte {
 	for i := range events {
 		e := &events[i]
 		head := byte(e.Kind) & kindMask
@@ -41,14 +42,14 @@ func appendFrame(dst []byte, events []store.Event) []byte {
 	return dst
 }
 
-// parseFrame returns the events of a row whose last one has that sequence
+// Parse returns the events of a row whose last one has that sequence
 // number. Their bodies share the memory of frame.
-func parseFrame(frame []byte, last int64) ([]store.Event, error) {
+func Parse(frame []byte, last int64) ([]store.Event, error) {
 	n := 0
 	for rest := frame; len(rest) > 0; n++ {
 		_, _, after, ok := cutEvent(rest)
 		if !ok {
-			return nil, errFrame
+			return nil, ErrDamaged
 		}
 		rest = after
 	}
