@@ -25,3 +25,5 @@ func unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 // lockData locks the database itself, which may have several names. SQLite's own
 // locks are of another kind and are not affected.
 func lockData(f *os.File) error { return tryLock(f) }
+
+func unlockData(f *os.File) error { return unlock(f) }

@@ -153,7 +153,7 @@ func (s *Store) release() error {
 		errs = append(errs, s.writer.conn.close())
 	}
 	if s.data != nil {
-		errs = append(errs, s.data.Close())
+		errs = append(errs, unlockData(s.data), s.data.Close())
 	}
 	return errors.Join(append(errs, unlock(s.lock), s.lock.Close())...)
 }
