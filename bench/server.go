@@ -41,7 +41,7 @@ agents:
             - repeat: {times: "{{.Match 1}}", do: [{artifact: {id: a, append: true, parts: [{text: "` + chunk + `"}]}}]}
         - when: {text: "^ticks (.*)"}
           do:
-            - sleep: 3s
+            - sleep: 10s
             - repeat: {times: "{{.Match 1}}", every: 20ms, do: [{artifact: {id: a, append: true, parts: [{text: "` + chunk + `"}]}}]}
         - when: {text: "^slow (.*)"}
           do: [{working: {}}, {sleep: "{{.Match 1}}s"}]
