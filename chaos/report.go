@@ -76,10 +76,10 @@ with the journals:
 - The artifacts rebuilt from a stream, and from the log, are those of GetTask.
 - A count that was interrupted goes on without a gap and without a repetition.
 - Two attempts of a turn never ran at the same time.
-- An agent that is not run again never was: no turn has a second attempt.
-  The first turn of a task begins before the task is committed, though (the agent
-  may want to answer with a message), and a client whose message was cut off
-  there sends it again: such beginnings are counted and not held against it.
+- An agent that is not run again never was: no turn has a second attempt, and a
+  message that was cut off before it had a task is answered with a FAILED one
+  when it is sent again. An agent that is run again handles such a message anew;
+  these are counted.
 - Nothing is WORKING for ever: all tasks are terminal, or wait for their client.
 - No client got an error that it could not do anything about, and a server that
   was told to stop interrupted nothing.
