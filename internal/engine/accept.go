@@ -213,15 +213,15 @@ func (e *Engine) Stream(ctx context.Context, q *Request) (*Stream, error) {
 }
 
 // opening returns the task that a stream begins with, and sets the watcher to
-// it. That of a new task is the task as it was submitted, so that every stream
-// of a new task tells the whole story.
+// it. It is the task as the message left it, as submitted when it is new, so that
+// every stream tells the whole story of what follows from its message.
 func (e *Engine) opening(ctx context.Context, q *Request, a *accepted) (*a2a.Task, *store.Task, error) {
 	limit := historyLimit(q.Spec, q.Config.HistoryLength)
 	if a.run != nil {
 		row, err := e.rowOf(ctx, a)
 		return a.run.submitted(limit), row, err
 	}
-	item, err := e.store.Read(ctx, nodeScope, a.id, store.Want{Messages: limit, Artifacts: true})
+	item, err := e.store.Read(ctx, nodeScope, a.id, store.Want{Messages: limit, Artifacts: true, UpTo: a.seq})
 	if err != nil {
 		return nil, nil, unavailable(err)
 	}
@@ -229,8 +229,7 @@ func (e *Engine) opening(ctx context.Context, q *Request, a *accepted) (*a2a.Tas
 	if err != nil {
 		return nil, nil, err
 	}
-	a.watcher.key = item.Key
-	a.watcher.seq = item.Seq
+	a.watcher.from(&item.Task, a.seq)
 	return t, &item.Task, nil
 }
 

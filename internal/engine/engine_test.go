@@ -671,3 +671,26 @@ func TestRow65_ExpiredTasksAreGone(t *testing.T) {
 		}
 	}
 }
+
+// However quick the agent is, a stream tells everything that its message caused.
+func TestRow06_StreamsOfFollowUpsAreWhole(t *testing.T) {
+	t.Parallel()
+	spec := &engine.Spec{ID: "a", Run: agent.Func(func(_ context.Context, turn *agent.Turn) error {
+		if turn.Number == 1 {
+			return turn.Ask("what?", nil)
+		}
+		_ = turn.Artifact(a2a.Text("x"))
+		return turn.Complete("done")
+	})}
+	b := newBench(t, spec)
+	for range 100 {
+		asked := b.send(request(spec, "x"))
+		s, err := b.engine.Stream(t.Context(), request(spec, "y", onTask(asked.ID)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := kinds(follow(t, s)); k != "task:WORKING artifact COMPLETED" {
+			t.Fatal(k)
+		}
+	}
+}
