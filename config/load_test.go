@@ -372,3 +372,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What came from the environment may be a secret, whatever key it is at.
+func TestValuesShowReferences(t *testing.T) {
+	t.Setenv("HANDOFF_TEST_TOKEN", "s3cret-token")
+	c, err := config.Parse([]byte(strings.Replace(minimal, "run:", "documentation_url: \"https://docs.example/?k=${HANDOFF_TEST_TOKEN}\"\n    run:", 1)), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, v := range c.Values() {
+		if strings.Contains(v.Text, "s3cret") {
+			t.Errorf("%s shows %s", v.Path, v.Text)
+		}
+		found = found || strings.Contains(v.Text, "?k=${HANDOFF_TEST_TOKEN}")
+	}
+	if !found {
+		t.Error("the reference is not shown")
+	}
+}

@@ -126,6 +126,7 @@ func (d *decoder) expand(node ast.Node, text, path string) (string, bool) {
 		}
 		d.source.fromEnvironment(path, parts[1])
 		if value, set := d.env(parts[1]); set && (value != "" || !strings.Contains(body, ":-")) {
+			d.source.wrote(path, match, value)
 			return value
 		}
 		if strings.Contains(body, ":-") {

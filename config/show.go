@@ -25,6 +25,9 @@ func (c *Config) Values() []Value {
 	var values []Value
 	flatten(reflect.ValueOf(c).Elem(), "", false, func(v Value) {
 		v.Origin = c.Origin(v.Path)
+		if c.source != nil {
+			v.Text = c.source.asWritten(v.Path, v.Text)
+		}
 		values = append(values, v)
 	})
 	return values

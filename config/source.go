@@ -11,13 +11,42 @@ import (
 // source is where a configuration came from: its file, the place of every key,
 // and what was set after.
 type source struct {
-	name      string // as given to Load
-	dir       string
-	lines     []string
-	places    map[string]place
-	flags     map[string]string // the flag that set a path
-	secrets   []string
-	overrides []Override // as given to Load
+	name       string // as given to Load
+	dir        string
+	lines      []string
+	places     map[string]place
+	references map[string][]written // to the environment, by the path of the key
+	flags      map[string]string    // the flag that set a path
+	secrets    []string
+	overrides  []Override // as given to Load
+}
+
+// written is a reference in the file and what it stood for.
+type written struct{ reference, value string }
+
+// wrote notes that a part of a value came from the environment, so that it is
+// shown as it is written: a token in a URL, say.
+func (s *source) wrote(path, reference, value string) {
+	if value == "" {
+		return
+	}
+	if s.references == nil {
+		s.references = map[string][]written{}
+	}
+	path, _, _ = strings.Cut(path, "[")
+	s.references[path] = append(s.references[path], written{reference, value})
+}
+
+// asWritten returns the text of a value with the references that the file has.
+func (s *source) asWritten(path, text string) string {
+	path, _, _ = strings.Cut(path, "[")
+	for _, w := range s.references[path] {
+		if text == w.value {
+			break // all of it: a setting, and secrets have keys of their own
+		}
+		text = strings.ReplaceAll(text, w.value, w.reference)
+	}
+	return text
 }
 
 // place is where a key stands.
