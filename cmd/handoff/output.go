@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -49,6 +51,9 @@ func (a *app) writeObject(v appender, streamed bool) error {
 
 // writeDocument writes one JSON value in that format.
 func (a *app) writeDocument(f format, value jsontext.Value, streamed bool) error {
+	if a.isTerminal {
+		value = harmless(value)
+	}
 	var out []byte
 	switch {
 	case f == formatYAML:
@@ -71,6 +76,26 @@ func (a *app) writeDocument(f format, value jsontext.Value, streamed bool) error
 		out = append(value, '\n')
 	}
 	return a.write(out)
+}
+
+// harmless writes the characters that can steer a terminal or turn its text
+// around as escapes. They can only stand in strings, where that is the same.
+func harmless(value jsontext.Value) jsontext.Value {
+	steers := func(r rune) bool {
+		return r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+	}
+	if !bytes.ContainsFunc(value, steers) {
+		return value
+	}
+	out := make([]byte, 0, len(value)+16)
+	for _, r := range string(value) {
+		if steers(r) {
+			out = fmt.Appendf(out, "\\u%04x", r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
 }
 
 func (a *app) write(out []byte) error {
