@@ -491,13 +491,24 @@ func (e *Engine) load(r *run) (err error) {
 	if r.private, err = e.store.Private(context.Background(), r.row.Key); err != nil {
 		return err
 	}
-	if unknown := r.row.Read - r.row.Since; r.input == nil && unknown > 0 {
-		if r.input, err = e.messages(context.Background(), r.row.Key, r.row.Since+1); err != nil {
-			return err
-		}
-		r.input = r.input[:min(len(r.input), int(unknown))]
+	if r.input == nil {
+		r.input, err = e.inputOf(&r.row)
 	}
-	return nil
+	return err
+}
+
+// inputOf returns the messages that the current turn of a task was given, and
+// not those that came after: they are the next turn's.
+func (e *Engine) inputOf(row *store.Task) ([]a2a.Message, error) {
+	given := int(row.Read - row.Since)
+	if given == 0 {
+		return nil, nil
+	}
+	messages, err := e.messages(context.Background(), row.Key, row.Since+1)
+	if err != nil {
+		return nil, err
+	}
+	return messages[:min(len(messages), given)], nil
 }
 
 // messages returns the user messages of a task from a number on.

@@ -470,12 +470,11 @@ func (r *run) ending(failure error) agent.Step {
 
 // begin starts the next turn of the same run with the messages that wait.
 func (r *run) begin() error {
-	read := r.row.Read
 	c := &store.Change{Set: r.e.nextTurn(r.row.Turn, true)}
 	if err := r.write(c, outcome{events: []store.Event{statusEvent(r.id, r.row.Context, a2a.StateWorking, nil, nil)}}); err != nil {
 		return err
 	}
-	input, err := r.e.messages(context.Background(), r.row.Key, read+1)
+	input, err := r.e.inputOf(&r.row)
 	if err != nil {
 		return err
 	}
