@@ -287,7 +287,7 @@ func (w *eventWriter) frame(f *engine.Frame) error {
 		if err := w.large(f.Body); err != nil {
 			return err
 		}
-		buf, at = w.buffer(), 0
+		buf = w.buffer()
 	} else {
 		*buf = append(*buf, f.Body...)
 		oneLine((*buf)[at:])
