@@ -21,6 +21,7 @@ import (
 	"handoff.example/handoff/internal/api"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/backend"
+	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/netguard"
@@ -283,7 +284,8 @@ func (n *Node) Reload() ([]config.Change, error) {
 			return nil, fmt.Errorf("%s can only be changed by a restart; nothing was changed", change.Path)
 		}
 	}
-	built, err := n.newAgents(c, n.own, n.current.Load())
+	before := n.current.Load()
+	built, err := n.newAgents(c, n.own, before)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +295,22 @@ func (n *Node) Reload() ([]config.Change, error) {
 	for _, change := range changes {
 		n.log.Info("The configuration has changed", "change", change.String())
 	}
+	n.logCards(before.config, built.config)
 	return changes, nil
+}
+
+// logCards says what a reload has changed in the cards that clients see.
+func (n *Node) logCards(before, after *config.Config) {
+	for _, id := range after.AgentIDs() {
+		old := before.Agents[id]
+		if old == nil {
+			continue
+		}
+		base := n.URL()
+		for _, change := range card.Diff(card.Build(old, id, base, ""), card.Build(after.Agents[id], id, base, "")) {
+			n.log.Info("An agent's card has changed", "agent", id, "change", change.String())
+		}
+	}
 }
 
 // Config returns the configuration in force, with the Go agents among its

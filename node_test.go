@@ -233,3 +233,21 @@ func TestTheAdminSocketReplacesNoFile(t *testing.T) {
 		t.Errorf("the file is now %q, %v", text, err)
 	}
 }
+
+func TestAReloadSaysWhatChangedInACard(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "handoff.yaml")
+	var log strings.Builder
+	node, err := handoff.New(load(t, file, configuration), handoff.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Shutdown(context.Background())
+	load(t, file, strings.Replace(configuration, "description: Says it again.\n    version", "description: Repeats it.\n    version", 1))
+	if _, err := node.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), `change="description: Says it again. -> Repeats it."`) {
+		t.Errorf("the log says %s", log.String())
+	}
+}

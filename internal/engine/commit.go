@@ -27,9 +27,6 @@ func (r *run) fill(c *store.Change, o outcome) {
 	if o.job != nil {
 		c.Jobs = append(c.Jobs, *o.job)
 	}
-	if r.job != 0 {
-		c.Finish, r.job = r.job, 0
-	}
 	done := r.row.Done + o.steps
 	c.Set.Done = &done
 	if o.state != a2a.StateUnspecified {

@@ -33,7 +33,6 @@ type run struct {
 	cause agent.Cause
 	grant *agent.Grant
 	input []a2a.Message   // of this turn
-	job   int64           // that caused the run, finished by its first commit
 	redo  map[string]bool // artifacts that a dead attempt of the turn may have begun
 
 	message a2a.Message // that made the task, while it is new
