@@ -90,6 +90,30 @@ func TestAPackageStandsAboveWhatItImports(t *testing.T) {
 	}
 }
 
+// A caller's scope of the store is made in package auth and nowhere else. The
+// engine has its own, for tasks that a caller was already found to own.
+func TestOnlyAuthMakesScopes(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("git", "grep", "-nE", `store\.For(Owner|Tenant|All)\(`, "--", "*.go", ":!*_test.go").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for line := range strings.Lines(string(out)) {
+		switch file, _, _ := strings.Cut(line, ":"); {
+		case strings.HasPrefix(file, "internal/auth/"):
+			found++
+		case strings.HasPrefix(file, "internal/store/storetest/"), file == "internal/engine/read.go":
+		case file == "internal/engine/cancel.go": // Retry, for the owner that the row names
+		default:
+			t.Errorf("a scope is made in %s", line)
+		}
+	}
+	if found == 0 {
+		t.Error("package auth makes none")
+	}
+}
+
 // What must not be imported, beside the floors.
 func TestBoundaries(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,6 @@ import (
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/netguard"
-	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
 	"handoff.example/handoff/internal/telemetry"
 	"handoff.example/handoff/internal/wire"
@@ -260,7 +259,7 @@ func (n *Node) close() error {
 
 // Grant settles a grant request (A2A §7.6) and so lets its task go on.
 func (n *Node) Grant(ctx context.Context, d *Decision) error {
-	_, err := n.engine.Decide(ctx, store.ForAll(), d)
+	_, err := n.engine.Decide(ctx, auth.Reach(&Principal{Role: RoleAdmin}), d)
 	return err
 }
 
