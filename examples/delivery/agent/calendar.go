@@ -45,9 +45,10 @@ type booking struct {
 }
 
 // openCalendar opens the file and fills one that is new. Several turns use the
-// file at the same time.
+// file at the same time, which a WAL would not survive: its first two users race
+// for the change of the mode, and no timeout applies to that.
 func openCalendar(ctx context.Context, file string) (*calendar, error) {
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_pragma=journal_mode(wal)&_txlock=immediate")
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(10000)&_pragma=foreign_keys(1)&_txlock=immediate")
 	if err != nil {
 		return nil, fmt.Errorf("open calendar: %w", err)
 	}
