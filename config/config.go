@@ -16,6 +16,7 @@
 //	later:"0.3"           values that a later version will have
 //	required:"true"       an absent key is an error
 //	restart:"true"        a change needs a restart and is refused by a reload
+//	conceal:"true"        an address whose credentials are not shown
 package config
 
 //go:generate go run ./schemagen
@@ -40,8 +41,26 @@ type Config struct {
 	// Addresses or networks (CIDR) of reverse proxies. Only what they say in Forwarded and X-Forwarded-* headers about the client and the public address is believed.
 	TrustedProxies []Prefix `yaml:"trusted_proxies"`
 
-	// Where tasks are kept: sqlite: and the path of a file, relative to the configuration file, or sqlite::memory: for a node that forgets.
-	Store string `yaml:"store" default:"sqlite:handoff.db" restart:"true"`
+	// Where tasks are kept: sqlite: and the path of a file, relative to the configuration file, for one node; sqlite::memory: for a node that forgets; postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full for any number of nodes. What is special in the password is escaped, as in %40 for @; ${ENV} in it keeps it out of the file. It is never shown.
+	Store string `yaml:"store" default:"sqlite:handoff.db" restart:"true" conceal:"true"`
+
+	// Over what nodes of one PostgreSQL database tell each other what has happened: postgres (the default there) for the database itself, or NATS servers such as nats://HOST:4222, with commas between several, and tls:// for TLS. It only makes nodes notice sooner: nothing depends on it.
+	Bus string `yaml:"bus" restart:"true" conceal:"true"`
+
+	// The credentials of NATS, as in a .creds file: file: and its path.
+	BusCredentials Secret `yaml:"bus_credentials" restart:"true"`
+
+	// A file with the certificates (PEM) that NATS servers are verified with, in place of the system's. Relative to the configuration file.
+	BusCA string `yaml:"bus_ca" restart:"true"`
+
+	// Where the admin socket is. Without it, beside the SQLite file with .sock at its end; with PostgreSQL handoff.sock beside the configuration file. Several nodes on one machine need one each. Relative to the configuration file.
+	Socket string `yaml:"socket" restart:"true"`
+
+	// The URL at which this one node is reached, for callbacks of its http agents, such as http://10.0.0.7:8080. Without it, public_url.
+	NodeURL string `yaml:"node_url" restart:"true"`
+
+	// How long the node counts as alive without a sign of life. After that, other nodes of the database take over its tasks.
+	Lease Duration `yaml:"lease" default:"10s" min:"500ms" max:"10m" restart:"true"`
 
 	// The key that encrypts credentials at rest: file: and a path, or ${ENV}. At least 32 characters. `handoff init` makes one.
 	SecretKey Secret `yaml:"secret_key" restart:"true"`
@@ -244,10 +263,45 @@ func (c *Config) File() string {
 // memoryStore is the SQLite name of a database without a file.
 const memoryStore = ":memory:"
 
-// StorePath returns the path of the SQLite file, or ":memory:".
+// StorePath returns the path of the SQLite file, ":memory:" for a store that
+// forgets, or "" for one that has no file of this machine.
 func (c *Config) StorePath() string {
-	path := strings.TrimPrefix(c.Store, "sqlite:")
+	path, ok := strings.CutPrefix(c.Store, "sqlite:")
+	if !ok {
+		return ""
+	}
 	if path == memoryStore || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(c.Dir(), path)
+}
+
+// SocketPath returns where the admin socket is, or "" when there is none: for a
+// store in memory whose configuration does not name one.
+func (c *Config) SocketPath() string {
+	switch path := c.StorePath(); {
+	case c.Socket != "":
+		return c.path(c.Socket)
+	case path == memoryStore:
+		return ""
+	case path == "":
+		return filepath.Join(c.Dir(), "handoff.sock")
+	default:
+		return path + ".sock"
+	}
+}
+
+// BusCAPath returns the path of the certificates of NATS, or "".
+func (c *Config) BusCAPath() string {
+	if c.BusCA == "" {
+		return ""
+	}
+	return c.path(c.BusCA)
+}
+
+// path returns a path of the file as one that is not relative to it.
+func (c *Config) path(path string) string {
+	if filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(c.Dir(), path)

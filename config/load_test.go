@@ -77,7 +77,7 @@ func TestStructuralProblems(t *testing.T) {
 		{"public listener", "listen: 0.0.0.0:80\n" + minimal, "1:9: listen: the node would listen beyond loopback (0.0.0.0:80), where callers.anonymous: loopback lets nobody in; listen on 127.0.0.1, or set callers.anonymous to everywhere (anybody may call) or off"},
 		{"no port", "listen: localhost\n" + minimal, "1:9: listen: is not host:port: missing port in address; write it like 127.0.0.1:8080, or :8080 for every interface"},
 		{"public URL with credentials", "public_url: https://a:b@c\n" + minimal, "1:13: public_url: holds credentials, which everybody would see; write it like https://agents.example.com"},
-		{"other store", "store: mysql:x\n" + minimal, "1:8: store: is not a store that handoff knows; write it like sqlite:handoff.db"},
+		{"other store", "store: mysql:x\n" + minimal, "1:8: store: is not a store that handoff knows; write it like sqlite:handoff.db or postgres://USER:PASSWORD@HOST:5432/DATABASE"},
 		{"origin with a path", "cors: {origins: [\"https://a.example/\"]}\n" + minimal, "1:18: cors.origins[0]: is more than an origin; write https://a.example"},
 		{"short key", "secret_key: abc\n" + minimal, "1:13: secret_key: has fewer than 32 characters; `handoff init` makes one"},
 		{"no key file", "secret_key: file:/nonexistent/key\n" + minimal, "1:13: secret_key: cannot be read: open /nonexistent/key: no such file or directory; `handoff init` makes one"},
@@ -221,7 +221,7 @@ func TestOverridesAndOrigins(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	if err := c.Set("store", "postgres://x", "--store"); err == nil || !strings.Contains(err.Error(), "PostgreSQL") {
+	if err := c.Set("store", "postgres://x", "--store"); err == nil || !strings.Contains(err.Error(), "--store: names no database") {
 		t.Errorf("Set: %v", err)
 	}
 	if _, err := config.Load(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {

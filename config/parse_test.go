@@ -153,7 +153,7 @@ agents:
 func TestParseReportsEveryProblemInOrder(t *testing.T) {
 	t.Parallel()
 	got := problems(t, `listne: 1
-store: postgres://db/handoff
+store: postgres://db:65536/handoff
 limits: {body: lots, streams: -1, jsondepth: 3}
 shutdown_grace: 10
 peers: {}
@@ -178,7 +178,7 @@ default_agent: delivry
 `)
 	want := []string{
 		`1:1: listne: unknown key; did you mean "listen"?`,
-		`2:8: store: PostgreSQL is not available in this version of handoff; use sqlite:handoff.db`,
+		`2:8: store: has a port that is not a number from 1 to 65535; write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full`,
 		`3:16: limits.body: is not a size; write it like 65536, 64KiB, 16MiB or 1GiB`,
 		`3:31: limits.streams: is less than 0`,
 		`3:35: limits.jsondepth: unknown key; did you mean "json_depth"?`,

@@ -78,7 +78,14 @@ const maxExcerpt = 120
 
 // secretKey recognises a line that may hold a secret, for the errors that are
 // found before the structure of the file is known.
-var secretKey = regexp.MustCompile(`(?i)(key|token|secret|password|bearer|authorization)["']?\s*:`)
+var secretKey = regexp.MustCompile(`(?i)(key|token|secret|password|bearer|authorization|credentials)["']?\s*:`)
+
+// addressKey recognises a line with the address of a store or a bus, which may
+// hold a password in any form, and anyUserinfo what may be one on other lines.
+var (
+	addressKey  = regexp.MustCompile(`(?i)^(.*?\b(?:store|bus)["']?\s*:\s*["']?)(.*)$`)
+	anyUserinfo = regexp.MustCompile(`(://).*@`)
+)
 
 // excerpt returns the line of a problem, without secrets and control
 // characters, and a line with a mark under the problem's column.
@@ -92,8 +99,12 @@ func (e *Error) excerpt(p Problem) (line, caret string, ok bool) {
 	}
 	text := string(runes)
 	for _, secret := range e.secrets {
-		text = strings.ReplaceAll(text, secret, "***")
+		text = strings.ReplaceAll(text, secret, hidden)
 	}
+	if m := addressKey.FindStringSubmatch(text); m != nil && !strings.HasPrefix(m[2], "sqlite:") && m[2] != "" {
+		text = m[1] + "…"
+	}
+	text = anyUserinfo.ReplaceAllString(Conceal(text), "${1}"+hidden+"@")
 	runes = []rune(text)
 	if len(runes) > maxExcerpt {
 		runes = append(runes[:maxExcerpt:maxExcerpt], '…')

@@ -12,11 +12,12 @@ import (
 // Value is one value of a configuration, for people.
 type Value struct {
 	Path   string
-	Text   string // as it is written in the file; *** for a secret
+	Text   string // as it is written in the file; *** for a secret, and in an address for its credentials
 	Origin Origin
 
-	restart bool
-	exact   any // what tells two values apart
+	restart   bool
+	concealed bool // Text is not as it is written
+	exact     any  // what tells two values apart
 }
 
 // Values returns every value of the configuration, defaults included, in the
@@ -25,7 +26,7 @@ func (c *Config) Values() []Value {
 	var values []Value
 	flatten(reflect.ValueOf(c).Elem(), "", false, func(v Value) {
 		v.Origin = c.Origin(v.Path)
-		if c.source != nil {
+		if c.source != nil && !v.concealed {
 			v.Text = c.source.asWritten(v.Path, v.Text)
 		}
 		values = append(values, v)
@@ -44,6 +45,13 @@ func flatten(v reflect.Value, path string, restart bool, emit func(Value)) {
 		}
 	case v.Kind() == reflect.Struct:
 		for _, f := range fieldsOf(v.Type()) {
+			emit := emit
+			if next := emit; f.tag.Get("conceal") == "true" {
+				emit = func(v Value) {
+					v.Text, v.concealed = showAddresses(v.Text), true
+					next(v)
+				}
+			}
 			flatten(v.Field(f.index), join(path, f.key), restart || f.tag.Get("restart") == "true", emit)
 		}
 	case v.Kind() == reflect.Map:

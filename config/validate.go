@@ -85,6 +85,8 @@ func (c *Config) validate() *validator {
 	v.listen()
 	v.publicURL()
 	v.store()
+	v.bus()
+	v.nodeURL()
 	if key := c.SecretKey.Reveal(); key != "" && len(key) < 32 {
 		v.problem("secret_key", "`handoff init` makes one", "has fewer than 32 characters")
 	}
@@ -162,6 +164,19 @@ func (v *validator) publicURL() {
 	}
 }
 
+func (v *validator) nodeURL() {
+	if v.config.NodeURL == "" {
+		return
+	}
+	u, message := webURL(v.config.NodeURL)
+	switch {
+	case message != "":
+		v.problem("node_url", "write it like http://10.0.0.7:8080", "%s", message)
+	case u.RawQuery != "" || u.Fragment != "" || u.ForceQuery:
+		v.problem("node_url", "", "has a query or a fragment")
+	}
+}
+
 // webURL parses an absolute http or https URL. The message says what is wrong
 // with it.
 func webURL(text string) (u *url.URL, message string) {
@@ -185,20 +200,34 @@ func (v *validator) store() {
 	c := v.config
 	scheme, path, ok := strings.Cut(c.Store, ":")
 	switch {
-	case scheme == "postgres" || scheme == "postgresql":
-		v.problem("store", "use sqlite:handoff.db", "PostgreSQL is not available in this version of handoff")
+	case v.storeAddress():
 	case !ok || scheme != "sqlite":
-		v.problem("store", "write it like sqlite:handoff.db", "is not a store that handoff knows")
+		hint := hintStore
+		if near := closest(scheme, []string{"sqlite", "postgres", "postgresql"}); ok && near != "" {
+			hint = fmt.Sprintf("did you mean %s: ?", near)
+		}
+		v.problem("store", hint, "is not a store that handoff knows")
 	case path == "" || strings.HasSuffix(path, "/"):
 		v.problem("store", "write it like sqlite:handoff.db", "names no file")
 	case strings.ContainsAny(path, "?#\x00"):
 		v.problem("store", "", "has characters that the name of a store cannot have")
 	case path == memoryStore:
-	case c.source != nil && c.source.dir != "":
-		dir := filepath.Dir(c.StorePath())
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			v.problem("store", "make it first", "the directory %s does not exist", dir)
-		}
+	default:
+		v.directory("store", c.StorePath())
+	}
+	if c.Socket != "" {
+		v.directory("socket", c.SocketPath())
+	}
+}
+
+// directory checks that the directory of a file is there.
+func (v *validator) directory(key, file string) {
+	if s := v.config.source; s == nil || s.dir == "" {
+		return
+	}
+	dir := filepath.Dir(file)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		v.problem(key, "make it first", "the directory %s does not exist", dir)
 	}
 }
 
