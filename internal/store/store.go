@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -25,6 +26,9 @@ type Store interface {
 
 	// Task returns the row of a task.
 	Task(ctx context.Context, scope Scope, id string) (*Task, error)
+	// Tasks returns the rows of those tasks that exist in the scope, in any
+	// order. More than MaxTasks ids are ErrTooMany.
+	Tasks(ctx context.Context, scope Scope, ids []string) ([]Task, error)
 	// Read returns a task with what Want asks for, as of one moment.
 	Read(ctx context.Context, scope Scope, id string, want Want) (*Item, error)
 	// List returns a page of tasks, newest status first.
@@ -47,16 +51,28 @@ type Store interface {
 	// that no decision was made on and that their task still waits for.
 	Grants(ctx context.Context, scope Scope, limit int) ([]Grant, error)
 
+	// Cluster returns a random id that was made with the store and that all of
+	// its nodes share: letters and digits.
+	Cluster(ctx context.Context) (string, error)
 	// Join enters a node and returns its epoch, higher than any before. Lease
-	// is how long the node counts as alive after this and after each Renew.
-	Join(ctx context.Context, node string, lease time.Duration) (epoch int64, err error)
+	// is how long the node counts as alive after this and after each Renew. Of
+	// n, only what it says of itself is used: Name, Version, URL and Digest.
+	Join(ctx context.Context, n Node, lease time.Duration) (epoch int64, err error)
 	// Renew keeps a node alive, also when its lease has run out meanwhile: what
 	// others have taken over by then is fenced by the lease in each task's row.
 	// ErrConflict means that the node has left.
 	Renew(ctx context.Context, epoch int64, lease time.Duration) error
+	// Announce replaces the digest of a node. ErrConflict means that the node
+	// has left.
+	Announce(ctx context.Context, epoch int64, digest map[string]string) error
 	// Leave ends the lease of a node at once.
 	Leave(ctx context.Context, epoch int64) error
-	// Orphans returns tasks that are leased by nodes that are no longer alive.
+	// Nodes returns the nodes that have not left, newest last. A node that died
+	// is among them until it is forgotten.
+	Nodes(ctx context.Context) ([]Node, error)
+	// Orphans returns tasks that are leased by nodes that are no longer alive,
+	// and those whose lease is Released. A node is not taken for dead because
+	// the database was away for longer than its lease.
 	Orphans(ctx context.Context, limit int) ([]Task, error)
 
 	// Jobs claims jobs that are due: each is pushed back by retry, so that it
@@ -91,8 +107,13 @@ var (
 	// ErrBadCursor says that a page token is not one of ours or does not fit
 	// the query.
 	ErrBadCursor = errors.New("page token is not valid")
+	// ErrTooMany says that a call asked for more than it may.
+	ErrTooMany = errors.New("too many tasks in one call")
 	// ErrUnavailable says that the store cannot be reached or written now.
 	ErrUnavailable = errors.New("store unavailable")
+	// ErrUnknown says that a change may have been made or not: the store went
+	// away with the answer. It comes with ErrUnavailable.
+	ErrUnknown = errors.New("it is not known whether the change was made")
 )
 
 // DuplicateError says that a claim exists already.
@@ -100,6 +121,27 @@ type DuplicateError struct{ Claim Claim }
 
 // Error says which key is taken.
 func (e *DuplicateError) Error() string { return fmt.Sprintf("claim %q exists", e.Claim.Key) }
+
+// MaxTasks is how many tasks one call of Tasks may ask for.
+const MaxTasks = 1000
+
+// Released is the lease of a turn that its node has handed over. No node has
+// this epoch, so that Orphans returns the task at once.
+const Released int64 = math.MaxInt64
+
+// Node is a process that serves tasks of the store.
+type Node struct {
+	Epoch   int64  // assigned by the store
+	Name    string // for people
+	Version string // of the program
+	URL     string // at which this one node is reached; "": none
+	Started time.Time
+	Expires time.Time // when its lease runs out
+	Alive   bool
+	// Digest says of the parts of its configuration that should be the same on
+	// all nodes what they are: a name such as "agent delivery", and a digest.
+	Digest map[string]string
+}
 
 // Wait says what a WORKING task without a lease waits for.
 type Wait int8
@@ -123,7 +165,7 @@ type Task struct {
 	Wait     Wait
 	Seq      int64     // of the last event
 	StatusAt time.Time // of the current status, in milliseconds
-	Lease    int64     // epoch of the node that runs or will run it; 0: none
+	Lease    int64     // epoch of the node that runs or will run it; 0: none; or Released
 	Turn     int       // number of the current or last turn
 	Attempt  int       // of that turn
 	Done     int       // steps that the turn has committed

@@ -67,7 +67,7 @@ func BenchmarkCommitTask(b *testing.B) {
 // authenticated callers are: the claim first, and then the task that settles it.
 func BenchmarkCommitClaimed(b *testing.B) {
 	s := openAt(b, benchDSN(b), postgres.Options{})
-	epoch, err := s.Join(b.Context(), "n", time.Hour)
+	epoch, err := s.Join(b.Context(), store.Node{Name: "n"}, time.Hour)
 	if err != nil {
 		b.Fatal(err)
 	}

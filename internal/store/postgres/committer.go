@@ -81,7 +81,7 @@ func (k *committer) commit(batch []*op) {
 }
 
 // transact applies a batch in one transaction. An error says that nothing of it
-// was kept, unless it wraps ErrUnknown.
+// was kept, unless it wraps store.ErrUnknown.
 func (k *committer) transact(batch []*op) error {
 	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 	defer cancel()
@@ -155,11 +155,6 @@ func (k *committer) disconnect() {
 	k.conn = nil
 }
 
-// ErrUnknown says that a change may have been made or not: the database went
-// away with the answer and has not come back for Options.Resolve. It comes with
-// store.ErrUnavailable.
-var ErrUnknown = errors.New("it is not known whether the change was made")
-
 // outcome finds out what became of a transaction whose answer was lost. It
 // returns nil when it was committed, and the error that lost the answer when
 // it was not. Meanwhile, changes that come are refused.
@@ -178,7 +173,7 @@ func (k *committer) outcome(id []byte, number int64, lost error) error {
 		k.queue.refuse(unavailable(err))
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, ErrUnknown, lost)
+			return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, store.ErrUnknown, lost)
 		case <-time.After(resolvePause):
 		}
 	}

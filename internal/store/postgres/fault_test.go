@@ -155,7 +155,7 @@ func TestOutcomeUnknown(t *testing.T) {
 		return len(piece), false
 	})
 	err := node.Commit(t.Context(), working("t"))
-	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, postgres.ErrUnknown) {
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrUnknown) {
 		t.Errorf("commit: %v", err)
 	}
 }
@@ -236,7 +236,7 @@ func TestServerCrashes(t *testing.T) {
 				} else {
 					failed.Store(id, true)
 				}
-				if err != nil && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, postgres.ErrUnknown)) {
+				if err != nil && (!errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown)) {
 					t.Errorf("commit: %v", err)
 				}
 			}
@@ -382,7 +382,7 @@ func TestForgottenConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	execute(t, dsn, "UPDATE committers SET used = 1")
-	if _, err := s.Join(t.Context(), "n", time.Hour); err != nil {
+	if _, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if n := number(t, dsn, "SELECT count(*) FROM committers"); n != 0 {

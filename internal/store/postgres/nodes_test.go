@@ -75,8 +75,20 @@ func (a *alternating) Grants(ctx context.Context, scope store.Scope, limit int) 
 	return a.next().Grants(ctx, scope, limit)
 }
 
-func (a *alternating) Join(ctx context.Context, node string, lease time.Duration) (int64, error) {
-	return a.next().Join(ctx, node, lease)
+func (a *alternating) Join(ctx context.Context, n store.Node, lease time.Duration) (int64, error) {
+	return a.next().Join(ctx, n, lease)
+}
+
+func (a *alternating) Announce(ctx context.Context, epoch int64, digest map[string]string) error {
+	return a.next().Announce(ctx, epoch, digest)
+}
+
+func (a *alternating) Nodes(ctx context.Context) ([]store.Node, error) { return a.next().Nodes(ctx) }
+
+func (a *alternating) Cluster(ctx context.Context) (string, error) { return a.next().Cluster(ctx) }
+
+func (a *alternating) Tasks(ctx context.Context, scope store.Scope, ids []string) ([]store.Task, error) {
+	return a.next().Tasks(ctx, scope, ids)
 }
 
 func (a *alternating) Renew(ctx context.Context, epoch int64, lease time.Duration) error {

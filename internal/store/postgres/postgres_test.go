@@ -41,7 +41,7 @@ func TestReopen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	epoch, err := s.Join(t.Context(), "n", time.Hour)
+	epoch, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestReopen(t *testing.T) {
 	if third.Jobs[0].ID <= first.Jobs[0].ID {
 		t.Errorf("job %d after %d", third.Jobs[0].ID, first.Jobs[0].ID)
 	}
-	if next, err := s.Join(t.Context(), "n", time.Hour); err != nil || next <= epoch {
+	if next, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour); err != nil || next <= epoch {
 		t.Errorf("epoch %d after %d, %v", next, epoch, err)
 	}
 	got, err := s.Task(t.Context(), store.ForAll(), "first")

@@ -71,6 +71,28 @@ func (s *Store) Task(ctx context.Context, scope store.Scope, id string) (*store.
 	return &t.Task, nil
 }
 
+// Tasks returns the rows of those tasks that exist.
+func (s *Store) Tasks(ctx context.Context, scope store.Scope, ids []string) ([]store.Task, error) {
+	if len(ids) > store.MaxTasks {
+		return nil, store.ErrTooMany
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var tasks []store.Task
+	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+		args := arguments{bytesOf(ids)}
+		condition := within(scope, &args)
+		rows, err := collectTasks(c.Query(ctx, "SELECT "+taskColumns+" FROM tasks t JOIN realms r ON r.id = t.realm WHERE t.id = ANY($1::bytea[]) AND "+condition, args...))
+		tasks = make([]store.Task, len(rows))
+		for i, row := range rows {
+			tasks[i] = row.Task
+		}
+		return err
+	})
+	return tasks, err
+}
+
 // Read returns a task with what is wanted of its events. All of it is of the
 // moment at which the row was read, since rows of events never change.
 func (s *Store) Read(ctx context.Context, scope store.Scope, id string, want store.Want) (*store.Item, error) {

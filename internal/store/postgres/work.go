@@ -17,6 +17,13 @@ import (
 // that indexes can be searched for it.
 const nowSQL = "floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
+// upSQL is the time since which the database has been up.
+const upSQL = "floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint"
+
+// aliveSQL is the condition that a node n is alive. While the database was away
+// nobody could renew a lease: each node has the whole of it from then on.
+const aliveSQL = "(n.expires > " + nowSQL + " OR " + upSQL + " + n.lease > " + nowSQL + ")"
+
 // entry is a task that a batch changes.
 type entry struct {
 	record.Row
@@ -213,7 +220,7 @@ func (b *work) lockClaims(q *pgx.Batch, n *needs) {
 	if len(n.claims) == 0 {
 		return
 	}
-	q.Queue(`SELECT c.realm, `+claimColumns+`, EXISTS (SELECT 1 FROM nodes n WHERE n.epoch = c.lease AND n.expires > `+nowSQL+`)
+	q.Queue(`SELECT c.realm, `+claimColumns+`, EXISTS (SELECT 1 FROM nodes n WHERE n.epoch = c.lease AND `+aliveSQL+`)
  FROM unnest($1::bigint[], $2::bytea[]) AS w(realm, key) JOIN claims c ON c.realm = w.realm AND c.key = w.key
  ORDER BY c.realm, c.key FOR UPDATE OF c`, n.realms, bytesOf(n.claims)).Query(func(rows pgx.Rows) error {
 		var s claimScanner
@@ -230,7 +237,7 @@ func (b *work) lockClaims(q *pgx.Batch, n *needs) {
 		return err
 	})
 	if len(n.leases) > 0 {
-		q.Queue("SELECT epoch FROM nodes WHERE epoch = ANY($1::bigint[]) AND expires > "+nowSQL, n.leases).Query(func(rows pgx.Rows) error {
+		q.Queue("SELECT n.epoch FROM nodes n WHERE n.epoch = ANY($1::bigint[]) AND "+aliveSQL, n.leases).Query(func(rows pgx.Rows) error {
 			var epoch int64
 			_, err := pgx.ForEachRow(rows, []any{&epoch}, func() error {
 				b.alive[epoch] = true

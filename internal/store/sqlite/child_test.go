@@ -118,7 +118,7 @@ func playCommit(file string) error {
 	if err != nil {
 		return err
 	}
-	epoch, err := s.Join(context.Background(), "child", time.Hour)
+	epoch, err := s.Join(context.Background(), store.Node{Name: "child"}, time.Hour)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func TestKill(t *testing.T) {
 	if orphans, err := s.Orphans(t.Context(), 10); err != nil || len(orphans) != 0 {
 		t.Errorf("orphans while the lease of the dead runs: %d, %v", len(orphans), err)
 	}
-	if _, err := s.Join(t.Context(), "next", time.Hour); err != nil {
+	if _, err := s.Join(t.Context(), store.Node{Name: "next"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	orphans, err := s.Orphans(t.Context(), 1<<20)

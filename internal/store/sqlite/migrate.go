@@ -15,8 +15,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the tables up to date. It refuses a file that a newer version
-// of the program has written.
+// migrate brings the tables up to date. It refuses tables that a newer program
+// has made in a way that this one cannot use.
 func migrate(ctx context.Context, dsn string) (err error) {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
@@ -37,10 +37,26 @@ func migrate(ctx context.Context, dsn string) (err error) {
 		return fmt.Errorf("read version of the tables: %w", err)
 	}
 	if has > knows {
-		return fmt.Errorf("its tables have version %d and this program knows %d: run the newer program, or restore a backup", has, knows)
+		return checkNewer(ctx, db, has, knows)
+	}
+	if has == knows {
+		return nil
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrate tables: %w", err)
+	}
+	return nil
+}
+
+// checkNewer lets a program use tables that are newer than it, unless they say
+// that they need a newer program.
+func checkNewer(ctx context.Context, db *sql.DB, has, knows int64) error {
+	var needs int64
+	if err := db.QueryRowContext(ctx, "SELECT min_program FROM schema_info").Scan(&needs); err != nil {
+		return fmt.Errorf("read what the tables need: %w", err)
+	}
+	if needs > knows {
+		return fmt.Errorf("its tables have version %d and need a program that knows %d, this one knows %d: run the newer program, or restore a backup", has, needs, knows)
 	}
 	return nil
 }

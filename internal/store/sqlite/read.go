@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"math/bits"
 	"slices"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -52,6 +54,34 @@ func (s *Store) Task(ctx context.Context, scope store.Scope, id string) (*store.
 		return nil, err
 	}
 	return &t.Task, nil
+}
+
+// Tasks returns the rows of those tasks that exist.
+func (s *Store) Tasks(ctx context.Context, scope store.Scope, ids []string) ([]store.Task, error) {
+	if len(ids) > store.MaxTasks {
+		return nil, store.ErrTooMany
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	// Ids are asked for again up to a power of two, so that there are few
+	// statements.
+	n := 1 << bits.Len(uint(len(ids)-1))
+	condition, scoped := within(scope)
+	args := make([]any, 0, n+len(scoped))
+	for i := range n {
+		args = append(args, ids[min(i, len(ids)-1)])
+	}
+	args = append(args, scoped...)
+	query := "SELECT " + taskColumns + " FROM tasks t CROSS JOIN realms r ON r.id = t.realm WHERE t.id IN (?" + strings.Repeat(",?", n-1) + ") AND " + condition
+	var tasks []store.Task
+	err := s.read(ctx, func(c *conn) error {
+		return unavailable(c.each(ctx, func(v values) bool {
+			tasks = append(tasks, scanTask(v).Task)
+			return true
+		}, query, args...))
+	})
+	return tasks, err
 }
 
 // Read returns a task with what is wanted of its events.

@@ -68,7 +68,7 @@ func TestReopen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	epoch, err := s.Join(t.Context(), "n", time.Hour)
+	epoch, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestReopen(t *testing.T) {
 	if third.Jobs[0].ID <= first.Jobs[0].ID {
 		t.Errorf("job %d after %d", third.Jobs[0].ID, first.Jobs[0].ID)
 	}
-	if next, err := s.Join(t.Context(), "n", time.Hour); err != nil || next <= epoch {
+	if next, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour); err != nil || next <= epoch {
 		t.Errorf("epoch %d after %d, %v", next, epoch, err)
 	}
 	got, err := s.Task(t.Context(), store.ForAll(), "first")
@@ -122,7 +122,7 @@ func TestReopen(t *testing.T) {
 func TestJoinEndsOthers(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, filepath.Join(t.TempDir(), "handoff.db"), sqlite.Options{})
-	epoch, err := s.Join(t.Context(), "a", time.Hour)
+	epoch, err := s.Join(t.Context(), store.Node{Name: "a"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestJoinEndsOthers(t *testing.T) {
 	if err := s.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	next, err := s.Join(t.Context(), "b", time.Hour)
+	next, err := s.Join(t.Context(), store.Node{Name: "b"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,11 +253,17 @@ func TestRefusesFiles(t *testing.T) {
 	if _, err := db.Exec("INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)"); err != nil {
 		t.Fatal(err)
 	}
+	if err := openFile(t, newer, sqlite.Options{}).Close(); err != nil { // on the way back from a newer program
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE schema_info SET min_program = 9998"); err != nil {
+		t.Fatal(err)
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		junk: "not a database", newer: "9999", folder: "", filepath.Join(folder, "no", "such", "folder.db"): "",
+		junk: "not a database", newer: "run the newer program", folder: "", filepath.Join(folder, "no", "such", "folder.db"): "",
 	} {
 		s, err := sqlite.Open(t.Context(), file, sqlite.Options{})
 		if err == nil {

@@ -84,7 +84,7 @@ func testClaim(t *testing.T, s store.Store) {
 }
 
 func testClaimTakeover(t *testing.T, s store.Store) {
-	dead, err := s.Join(t.Context(), "dead", time.Hour)
+	dead, err := s.Join(t.Context(), store.Node{Name: "dead"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func testClaimTakeover(t *testing.T, s store.Store) {
 	if err := s.Leave(t.Context(), dead); err != nil {
 		t.Fatal(err)
 	}
-	alive, err := s.Join(t.Context(), "alive", time.Hour)
+	alive, err := s.Join(t.Context(), store.Node{Name: "alive"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func testClaimTakeover(t *testing.T, s store.Store) {
 	}
 
 	// A node whose lease has run out is as dead as one that has left.
-	late, err := s.Join(t.Context(), "late", -time.Second)
+	late, err := s.Join(t.Context(), store.Node{Name: "late"}, -time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func testClaimOnce(t *testing.T, s store.Store) {
 }
 
 func testSettle(t *testing.T, s store.Store) {
-	epoch, err := s.Join(t.Context(), "n", time.Hour)
+	epoch, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"regexp"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
@@ -11,7 +14,7 @@ import (
 func testNodes(t *testing.T, s store.Store) {
 	last := int64(0)
 	for _, node := range []string{"a", "b", "a"} {
-		epoch, err := s.Join(t.Context(), node, time.Hour)
+		epoch, err := s.Join(t.Context(), store.Node{Name: node}, time.Hour)
 		if err != nil || epoch <= last {
 			t.Fatalf("epoch of %s is %d after %d, %v", node, epoch, last, err)
 		}
@@ -26,7 +29,7 @@ func testNodes(t *testing.T, s store.Store) {
 	}
 	wantError(t, "renewing after leaving", s.Renew(t.Context(), last, time.Hour), store.ErrConflict)
 
-	late, err := s.Join(t.Context(), "late", -time.Second) // has run out already
+	late, err := s.Join(t.Context(), store.Node{Name: "late"}, -time.Second) // has run out already
 	if err != nil || late <= last {
 		t.Fatalf("epoch %d, %v", late, err)
 	}
@@ -36,7 +39,7 @@ func testNodes(t *testing.T, s store.Store) {
 }
 
 func testOrphans(t *testing.T, s store.Store) {
-	epoch, err := s.Join(t.Context(), "n", time.Hour)
+	epoch, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +75,7 @@ func testOrphans(t *testing.T, s store.Store) {
 	if err := s.Leave(t.Context(), epoch); err != nil {
 		t.Fatal(err)
 	}
-	next, err := s.Join(t.Context(), "n", time.Hour)
+	next, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +112,7 @@ func testOrphans(t *testing.T, s store.Store) {
 	}
 
 	// A node whose lease has run out is as dead as one that has left.
-	late, err := s.Join(t.Context(), "late", -time.Second)
+	late, err := s.Join(t.Context(), store.Node{Name: "late"}, -time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,5 +121,103 @@ func testOrphans(t *testing.T, s store.Store) {
 	insert(t, s, row)
 	if got := orphans(10); got["late"].Lease != late {
 		t.Errorf("orphans with one whose lease has run out: %v", got)
+	}
+}
+
+func testNodesSay(t *testing.T, s store.Store) {
+	digest := map[string]string{"agent \x00 \"é\"": "1", "limits": ""}
+	said := store.Node{Name: "n\x00", Version: "1.2.3", URL: "https://n1.example/", Digest: digest, Epoch: 99, Alive: true}
+	epoch, err := s.Join(t.Context(), said, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	only := func() store.Node {
+		t.Helper()
+		nodes, err := s.Nodes(t.Context())
+		if err != nil || len(nodes) != 1 {
+			t.Fatalf("nodes: %+v, %v", nodes, err)
+		}
+		return nodes[0]
+	}
+	got := only()
+	if lease := got.Expires.Sub(got.Started); lease != time.Hour || time.Since(got.Started).Abs() > time.Minute {
+		t.Errorf("started %v, expires %v", got.Started, got.Expires)
+	}
+	want := said
+	want.Epoch, want.Started, want.Expires = epoch, got.Started, got.Expires
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("node (-want +got):\n%s", diff)
+	}
+	for _, digest := range []map[string]string{{"limits": "2"}, nil} {
+		if err := s.Announce(t.Context(), epoch, digest); err != nil {
+			t.Fatal(err)
+		}
+		want.Digest = digest
+		if diff := cmp.Diff(want, only()); diff != "" {
+			t.Errorf("node after it has announced %v (-want +got):\n%s", digest, diff)
+		}
+	}
+	if err := s.Renew(t.Context(), epoch, -time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if got := only(); got.Alive || !got.Expires.Before(time.Now()) || !got.Started.Equal(want.Started) {
+		t.Errorf("node whose lease has run out: %+v", got)
+	}
+	next, err := s.Join(t.Context(), store.Node{Name: "next"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := s.Nodes(t.Context())
+	if err != nil || len(nodes) == 0 || nodes[len(nodes)-1].Epoch != next || nodes[len(nodes)-1].Digest != nil {
+		t.Errorf("the newest node is not the last: %+v, %v", nodes, err)
+	}
+	for _, n := range nodes {
+		if err := s.Leave(t.Context(), n.Epoch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 0 {
+		t.Errorf("nodes when all have left: %+v, %v", nodes, err)
+	}
+	wantError(t, "announcing after leaving", s.Announce(t.Context(), next, digest), store.ErrConflict)
+}
+
+func testCluster(t *testing.T, s store.Store) {
+	first, err := s.Cluster(t.Context())
+	if err != nil || !regexp.MustCompile(`^[0-9a-z]{32}$`).MatchString(first) {
+		t.Errorf("cluster %q, %v", first, err)
+	}
+	if again, err := s.Cluster(t.Context()); again != first || err != nil {
+		t.Errorf("cluster was %q and is %q, %v", first, again, err)
+	}
+}
+
+func testReleased(t *testing.T, s store.Store) {
+	epoch, err := s.Join(t.Context(), store.Node{Name: "n"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := task("t", a2a.StateWorking)
+	row.Lease = epoch
+	insert(t, s, row)
+	commit(t, s, &store.Change{Task: row.Key, Guard: store.Guard{Lease: &epoch}, Set: store.Set{Lease: ptr(store.Released)}})
+	if rows, err := s.Orphans(t.Context(), 10); err != nil || len(rows) != 1 || rows[0].Lease != store.Released {
+		t.Fatalf("orphans: %+v, %v", rows, err)
+	}
+	err = s.Commit(t.Context(), &store.Change{Task: row.Key, Guard: store.Guard{Lease: &epoch}, Events: []store.Event{status("late")}})
+	wantError(t, "step of the node that has handed the turn over", err, store.ErrConflict)
+	takeOver := &store.Change{Task: row.Key, Guard: store.Guard{Lease: ptr(store.Released)}, Set: store.Set{Lease: &epoch}}
+	commit(t, s, takeOver)
+	wantError(t, "take over again", s.Commit(t.Context(), takeOver), store.ErrConflict)
+	if rows, err := s.Orphans(t.Context(), 10); err != nil || len(rows) != 0 {
+		t.Errorf("orphans after the take over: %+v, %v", rows, err)
+	}
+
+	// A new task can be one that nobody has begun.
+	fresh := task("fresh", a2a.StateWorking)
+	fresh.Lease = store.Released
+	insert(t, s, fresh)
+	if rows, err := s.Orphans(t.Context(), 10); err != nil || len(rows) != 1 || rows[0].ID != "fresh" {
+		t.Errorf("orphans with a new one: %+v, %v", rows, err)
 	}
 }

@@ -342,3 +342,62 @@ func testManyTurns(t *testing.T, s store.Store) {
 		t.Errorf("the history has %d entries", len(item.Messages))
 	}
 }
+
+func testTasks(t *testing.T, s store.Store) {
+	var ids []string
+	want := map[string]store.Task{}
+	for i := range 21 {
+		row := task(name("t", i), a2a.StateWorking)
+		if i%3 == 0 {
+			row.Owner = "ben"
+		}
+		insert(t, s, row)
+		ids = append(ids, row.ID, name("none", i))
+		if i%3 != 0 {
+			kept, err := s.Task(t.Context(), node, row.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[row.ID] = *kept
+		}
+	}
+	find := func(scope store.Scope, ids ...string) map[string]store.Task {
+		t.Helper()
+		rows, err := s.Tasks(t.Context(), scope, ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]store.Task{}
+		for _, row := range rows {
+			found[row.ID] = row
+		}
+		if len(found) != len(rows) {
+			t.Errorf("a task comes twice among %d", len(rows))
+		}
+		return found
+	}
+	if diff := cmp.Diff(want, find(ann, ids...)); diff != "" {
+		t.Errorf("tasks of ann (-want +got):\n%s", diff)
+	}
+	for _, tt := range []struct {
+		name  string
+		scope store.Scope
+		ids   []string
+		want  int
+	}{
+		{"all", node, ids, 21},
+		{"tenant", store.ForTenant("acme"), ids, 21},
+		{"another tenant", store.ForTenant("other"), ids, 0},
+		{"nobody", store.Scope{}, ids, 0},
+		{"none", node, nil, 0},
+		{"one", node, ids[:1], 1},
+		{"twice", node, []string{ids[0], ids[0], ids[2]}, 2},
+		{"as many as may be", node, slices.Repeat(ids[:2], store.MaxTasks/2), 1},
+	} {
+		if got := find(tt.scope, tt.ids...); len(got) != tt.want {
+			t.Errorf("%s: %d tasks, want %d", tt.name, len(got), tt.want)
+		}
+	}
+	_, err := s.Tasks(t.Context(), node, make([]string, store.MaxTasks+1))
+	wantError(t, "more tasks than a call may ask for", err, store.ErrTooMany)
+}

@@ -19,9 +19,14 @@ func Tour(t *testing.T, s store.Store) {
 			t.Error(err)
 		}
 	}
-	epoch, err := s.Join(ctx, "n", time.Hour)
+	epoch, err := s.Join(ctx, store.Node{Name: "n"}, time.Hour)
 	check(err)
 	check(s.Renew(ctx, epoch, time.Hour))
+	check(s.Announce(ctx, epoch, map[string]string{"agents": "1"}))
+	_, err = s.Nodes(ctx)
+	check(err)
+	_, err = s.Cluster(ctx)
+	check(err)
 	open := claim("open")
 	open.Lease = epoch
 	commit(t, s, &store.Change{Claim: open})
@@ -49,7 +54,9 @@ func Tour(t *testing.T, s store.Store) {
 				t.Errorf("in the scope %+v: %v", scope, err)
 			}
 		}
-		_, err := s.Grants(ctx, scope, 5)
+		_, err := s.Tasks(ctx, scope, []string{"t", "none", "over"})
+		check(err)
+		_, err = s.Grants(ctx, scope, 5)
 		check(err)
 		_, err = s.List(ctx, scope, store.ListQuery{PageSize: 1})
 		check(err)
