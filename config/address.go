@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,14 +47,9 @@ func (c *Config) BusName() string {
 	return showAddresses(c.Bus)
 }
 
-// BusURLs returns the addresses of the NATS servers, nil when the bus is not
-// NATS.
-func (c *Config) BusURLs() []string {
-	if c.Bus == "" || c.Bus == busPostgres {
-		return nil
-	}
-	return strings.Split(c.Bus, ",")
-}
+// UsesNATS reports whether the bus is NATS, so that Bus has the addresses of its
+// servers with commas between them.
+func (c *Config) UsesNATS() bool { return c.Bus != "" && c.Bus != busPostgres }
 
 // busPostgres is the bus that a PostgreSQL store has anyway.
 const busPostgres = "postgres"
@@ -301,10 +297,29 @@ func (v *validator) bus() {
 			}
 		}
 	}
-	for _, key := range []struct{ path, value string }{{"bus_credentials", c.BusCredentials.Reveal()}, {"bus_ca", c.BusCA}} {
-		if key.value != "" && c.BusURLs() == nil {
-			v.problem(key.path, "leave it out, or name a NATS server in bus", "is for NATS, and bus names none")
+	if c.BusCredentials != "" && !strings.HasPrefix(c.BusCredentials, "file:") {
+		v.problem("bus_credentials", "write file: and the path of a .creds file", "names no file")
+	} else {
+		v.busFile("bus_credentials", c.BusCredentials, c.BusCredentialsPath())
+	}
+	v.busFile("bus_ca", c.BusCA, c.BusCAPath())
+}
+
+// busFile checks a file that the connection to NATS needs.
+func (v *validator) busFile(key, text, path string) {
+	switch c := v.config; {
+	case text == "":
+	case !c.UsesNATS():
+		v.problem(key, "leave it out, or name a NATS server in bus", "is for NATS, and bus names none")
+	case path == "":
+		v.problem(key, "", "names no file")
+	case c.source != nil && c.source.dir != "":
+		f, err := os.Open(path)
+		if err != nil {
+			v.problem(key, "", "cannot be read: %v", err)
+			return
 		}
+		_ = f.Close()
 	}
 }
 

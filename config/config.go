@@ -47,8 +47,8 @@ type Config struct {
 	// Over what nodes of one PostgreSQL database tell each other what has happened: postgres (the default there) for the database itself, or NATS servers such as nats://HOST:4222, with commas between several, and tls:// for TLS. It only makes nodes notice sooner: nothing depends on it.
 	Bus string `yaml:"bus" restart:"true" conceal:"true"`
 
-	// The credentials of NATS, as in a .creds file: file: and its path.
-	BusCredentials Secret `yaml:"bus_credentials" restart:"true"`
+	// The credentials of NATS: file: and the path of a .creds file, relative to the configuration file. It is read whenever the node connects.
+	BusCredentials string `yaml:"bus_credentials" restart:"true"`
 
 	// A file with the certificates (PEM) that NATS servers are verified with, in place of the system's. Relative to the configuration file.
 	BusCA string `yaml:"bus_ca" restart:"true"`
@@ -289,6 +289,14 @@ func (c *Config) SocketPath() string {
 	default:
 		return path + ".sock"
 	}
+}
+
+// BusCredentialsPath returns the path of the credentials of NATS, or "".
+func (c *Config) BusCredentialsPath() string {
+	if path := strings.TrimPrefix(c.BusCredentials, "file:"); path != "" {
+		return c.path(path)
+	}
+	return ""
 }
 
 // BusCAPath returns the path of the certificates of NATS, or "".

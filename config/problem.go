@@ -83,7 +83,7 @@ var secretKey = regexp.MustCompile(`(?i)(key|token|secret|password|bearer|author
 // addressKey recognises a line with the address of a store or a bus, which may
 // hold a password in any form, and anyUserinfo what may be one on other lines.
 var (
-	addressKey  = regexp.MustCompile(`(?i)^(.*?\b(?:store|bus)["']?\s*:\s*["']?)(.*)$`)
+	addressKey  = regexp.MustCompile(`(?i)^(.*?\b(?:store|bus|bus_credentials)["']?\s*:\s*["']?)(.*)$`)
 	anyUserinfo = regexp.MustCompile(`(://).*@`)
 )
 
@@ -101,7 +101,7 @@ func (e *Error) excerpt(p Problem) (line, caret string, ok bool) {
 	for _, secret := range e.secrets {
 		text = strings.ReplaceAll(text, secret, hidden)
 	}
-	if m := addressKey.FindStringSubmatch(text); m != nil && !strings.HasPrefix(m[2], "sqlite:") && m[2] != "" {
+	if m := addressKey.FindStringSubmatch(text); m != nil && m[2] != "" && !strings.HasPrefix(m[2], "sqlite:") && !strings.HasPrefix(m[2], "file:") {
 		text = m[1] + "…"
 	}
 	text = anyUserinfo.ReplaceAllString(Conceal(text), "${1}"+hidden+"@")
