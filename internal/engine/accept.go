@@ -66,6 +66,12 @@ func (a *accepted) close() { a.watcher.close() }
 // interrupted, or at once where that was asked for; or the message that the
 // agent answered (A2A §3.1.1). When ctx ends first, the task goes on.
 func (e *Engine) Send(ctx context.Context, q *Request) (*a2a.SendMessageResponse, error) {
+	if !q.Config.ReturnImmediately {
+		if !e.enter() {
+			return nil, errDraining
+		}
+		defer e.senders.Done()
+	}
 	a, err := e.accept(ctx, q, false)
 	if err != nil {
 		return nil, err
@@ -84,6 +90,17 @@ func (e *Engine) Send(ctx context.Context, q *Request) (*a2a.SendMessageResponse
 		return nil, err
 	}
 	return &a2a.SendMessageResponse{Task: t}, nil
+}
+
+// enter counts a blocking call, unless the node is stopping.
+func (e *Engine) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return false
+	}
+	e.senders.Add(1)
+	return true
 }
 
 // answer returns the task as a sender gets to see it: as it was when it settled,
@@ -173,7 +190,11 @@ func (e *Engine) ends(ctx context.Context, a *accepted, state a2a.TaskState) (bo
 	if a.number <= 1 {
 		return true, nil // the first message is read by the first turn
 	}
-	row, err := e.store.Task(ctx, nodeScope, a.id)
+	var row *store.Task
+	err := e.patiently(ctx, e.stopped, func() (err error) {
+		row, err = e.store.Task(ctx, nodeScope, a.id)
+		return err
+	})
 	if err != nil {
 		return false, unavailable(err)
 	}
@@ -442,7 +463,7 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 		}
 		return nil, err
 	}
-	e.hub.publish(row.ID, c.Events)
+	e.published(row.ID, c.Events)
 	a := &accepted{id: row.ID, number: c.After.Messages, seq: c.Events[len(c.Events)-1].Seq}
 	if ticket != nil {
 		e.cfg.Observer.StateChanged(q.Spec.ID, a2a.StateWorking.String())

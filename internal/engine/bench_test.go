@@ -19,7 +19,7 @@ func newEngine(b *testing.B, spec *engine.Spec) *engine.Engine {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e := engine.New(engine.Config{Store: st, Node: "bench", Agents: func(string) *engine.Spec { return spec }})
+	e := engine.New(engine.Config{Store: st, Node: store.Node{Name: "bench"}, Agents: func(string) *engine.Spec { return spec }})
 	if err := e.Start(context.Background()); err != nil {
 		b.Fatal(err)
 	}

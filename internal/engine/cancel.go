@@ -69,7 +69,7 @@ func (e *Engine) end(ctx context.Context, row *store.Task, state a2a.TaskState, 
 	if err := e.store.Commit(ctx, c); err != nil {
 		return err
 	}
-	e.hub.publish(row.ID, c.Events)
+	e.published(row.ID, c.Events)
 	e.cfg.Observer.StateChanged(row.Agent, state.String())
 	return nil
 }

@@ -99,8 +99,11 @@ func (r *run) write(c *store.Change, o outcome) error {
 	c.Guard.States = store.Live
 	c.Guard.Lease, c.Guard.Turn, c.Guard.Attempt = &lease, r.row.Turn, r.row.Attempt
 	c.Events = o.events
-	if err := r.e.store.Commit(context.Background(), c); err != nil {
+	if err := r.e.persist(c); err != nil {
 		return err
+	}
+	if c.After.Seq != r.row.Seq+int64(len(c.Events)) {
+		r.blur() // another node has written to the task in between
 	}
 	r.setRow(c.After)
 	r.show(c, o.updates)
@@ -116,7 +119,7 @@ func (r *run) setRow(row store.Task) {
 // show brings what was committed to the view, the watchers and the agent.
 func (r *run) show(c *store.Change, updates []a2a.StreamResponse) {
 	r.look(c, updates)
-	r.e.hub.publish(r.id, c.Events)
+	r.e.published(r.id, c.Events)
 	for i := range c.Jobs {
 		r.e.cfg.JobsDue(c.Jobs[i].Due)
 	}

@@ -106,8 +106,14 @@ type Config struct {
 	Store  store.Store
 	Agents func(id string) *Spec // nil for an agent that does not exist (any more)
 	Logger *slog.Logger          // nil: slog.Default()
-	// Node names this node in the store.
-	Node string
+	// Node is this node as the store and other nodes know it.
+	Node store.Node
+	// Bus brings hints to the other nodes of the store, and theirs come in by
+	// Heard; nil when the store is this node's alone.
+	Bus Bus
+	// Patience is how long a turn that cannot be committed waits for a store
+	// that is away; 0: not at all, the turn ends.
+	Patience time.Duration
 	// Lease is how long this node counts as alive without a sign of life;
 	// 0: 10 s.
 	Lease time.Duration
@@ -131,6 +137,9 @@ type Engine struct {
 	log   *slog.Logger
 	hub   hub
 
+	news *news  // of other nodes
+	away outage // of the store
+
 	epoch int64
 	since time.Time     // of the epoch
 	slots chan struct{} // one for each turn that runs
@@ -145,10 +154,12 @@ type Engine struct {
 	closing  bool // the grace period is over
 
 	drained  chan struct{} // closed when the engine takes nothing more
+	closed   chan struct{} // closed when closing
 	stopped  chan struct{} // closed when no turn runs any more
 	lost     chan struct{} // closed when another process has taken the node's place
 	drain    sync.Once
 	turns    sync.WaitGroup
+	senders  sync.WaitGroup // blocking calls
 	services sync.WaitGroup
 	stop     context.CancelFunc
 }
@@ -182,7 +193,9 @@ func New(cfg Config) *Engine {
 		claims:  map[claimKey]*run{},
 		quotas:  map[string]chan struct{}{},
 		orphans: map[string]bool{},
+		news:    newNews(),
 		drained: make(chan struct{}),
+		closed:  make(chan struct{}),
 		stopped: make(chan struct{}),
 		lost:    make(chan struct{}),
 	}
@@ -201,6 +214,9 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.service(ctx, e.cfg.Lease/3, e.renew)
 	e.service(ctx, e.cfg.Lease/10, e.recover)
 	e.service(ctx, sweep, e.expire)
+	if e.cfg.Bus != nil {
+		e.services.Go(func() { e.listen(ctx) })
+	}
 	return nil
 }
 
@@ -225,7 +241,9 @@ func (e *Engine) service(ctx context.Context, every time.Duration, f func(contex
 }
 
 func (e *Engine) renew(ctx context.Context) {
+	began := time.Now()
 	err := e.store.Renew(ctx, e.epoch, e.cfg.Lease)
+	e.away.renewal(began, e.cfg.Lease, err == nil)
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case errors.Is(err, store.ErrConflict):
@@ -304,7 +322,7 @@ const unwinding = 2 * time.Second
 
 func (e *Engine) wait(ctx context.Context) {
 	for _, r := range e.active() {
-		if r.spec.OnInterrupt == InterruptResume {
+		if r.resumable() {
 			r.halt(agent.ErrHandedOver)
 		}
 	}
@@ -315,12 +333,14 @@ func (e *Engine) wait(ctx context.Context) {
 	}()
 	select {
 	case <-done:
+		e.waitForSenders(ctx)
 		return
 	case <-ctx.Done():
 	}
 	e.mu.Lock()
 	e.closing = true
 	e.mu.Unlock()
+	close(e.closed)
 	for _, r := range e.active() {
 		r.halt(agent.ErrStopping)
 	}
@@ -330,6 +350,23 @@ func (e *Engine) wait(ctx context.Context) {
 		for _, r := range e.active() {
 			r.log().Error("An agent did not return when it was told to stop; it is left behind")
 		}
+	}
+}
+
+// waitForSenders waits until blocking calls are answered whose tasks other nodes
+// have taken over.
+func (e *Engine) waitForSenders(ctx context.Context) {
+	if e.cfg.Bus == nil {
+		return // nobody takes over before this node has left
+	}
+	answered := make(chan struct{})
+	go func() {
+		e.senders.Wait()
+		close(answered)
+	}()
+	select {
+	case <-answered:
+	case <-ctx.Done():
 	}
 }
 

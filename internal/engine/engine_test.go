@@ -64,7 +64,7 @@ func (b *bench) open() {
 	}
 	b.store = st
 	b.engine = engine.New(engine.Config{
-		Store: st, Node: "test", Lease: 200 * time.Millisecond, Turns: b.turns, Queue: b.queue,
+		Store: st, Node: store.Node{Name: "test"}, Lease: 200 * time.Millisecond, Turns: b.turns, Queue: b.queue,
 		Agents:  func(id string) *engine.Spec { return b.specs[id] },
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		JobsDue: func(at time.Time) { b.jobs.Due(at) },

@@ -116,7 +116,7 @@ func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Cha
 		ticket.give()
 		return err
 	}
-	e.hub.publish(row.ID, c.Events)
+	e.published(row.ID, c.Events)
 	e.cfg.Observer.StateChanged(row.Agent, a2a.StateWorking.String())
 	e.goOn(ticket, c.After, spec, prepare)
 	return nil

@@ -30,7 +30,7 @@ func (e *Engine) recover(ctx context.Context) {
 		}
 	}
 	const batch = 500
-	for ctx.Err() == nil && !e.Draining() {
+	for ctx.Err() == nil && !e.Draining() && e.away.over() {
 		rows, err := e.store.Orphans(ctx, batch)
 		if err != nil {
 			if ctx.Err() == nil {

@@ -35,6 +35,8 @@ type run struct {
 	input []a2a.Message   // of this turn
 	redo  map[string]bool // artifacts that a dead attempt of the turn may have begun
 
+	handedOver bool // to another node, once the turn has returned
+
 	message a2a.Message // that made the task, while it is new
 	born    time.Time   // when the task was committed
 	private a2a.JSON    // state of the task
@@ -104,6 +106,31 @@ func (r *run) start(t *ticket) {
 	}()
 }
 
+// resumable reports whether another node may run the turn, since nothing of it
+// was done or since its agent does not mind.
+func (r *run) resumable() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.spec.OnInterrupt == InterruptResume || r.row.Key != 0 && r.row.Attempt == 0
+}
+
+// release hands the task over to whichever node finds it. When the store fails,
+// it is found when the lease of this node has ended.
+func (r *run) release() {
+	if r.row.Key == 0 {
+		return
+	}
+	lease, released := r.row.Lease, store.Released
+	err := r.e.store.Commit(context.Background(), &store.Change{
+		Task:  r.row.Key,
+		Guard: store.Guard{States: store.Live, Lease: &lease, Turn: r.row.Turn, Attempt: r.row.Attempt},
+		Set:   store.Set{Lease: &released},
+	})
+	if err != nil && !errors.Is(err, store.ErrConflict) {
+		r.log().Warn("A turn could not be handed over; it goes on when this node has left", "error", err)
+	}
+}
+
 // interrupted makes the task of a message that a dead node had begun to handle,
 // for an agent that must not do anything twice. Nobody knows how far it got.
 func (r *run) interrupted(t *ticket) {
@@ -130,7 +157,8 @@ func (r *run) enqueue(t *ticket) bool {
 	defer stop()
 	if !t.wait(halted) {
 		r.refuse(errDraining)
-		return false // the lease ends with the node, and the task is found again
+		r.release()
+		return false
 	}
 	return true
 }
@@ -195,6 +223,9 @@ func (r *run) turn() (again bool) {
 	cancel(nil)
 	r.stopTimers()
 	<-finished // two turns of a task never run at once
+	if r.handedOver {
+		r.release()
+	}
 	endSpan(ctx)
 	r.e.cfg.Observer.TurnEnded(r.spec.ID, time.Since(began))
 	return again
@@ -496,7 +527,8 @@ func (r *run) finishHalted(steps []agent.Step, reason error) {
 				r.giveUp(err)
 			}
 		}
-		return // the lease ends with the node, and another attempt goes on
+		r.handedOver = true
+		return
 	}
 	text := "The turn was interrupted: " + reason.Error() + "."
 	if limit, ok := errors.AsType[*limitError](reason); ok {

@@ -35,6 +35,10 @@ type topic struct {
 
 	mu      sync.Mutex
 	last    int64         // newest sequence number that was heard of
+	ahead   bool          // last was heard of, and its event is not in the tail
+	front   int64         // last, when it was not ahead
+	absent  bool          // the task does not exist any more
+	reading chan struct{} // held by the watcher that reads what was heard of
 	tail    []store.Event // the newest events, without gaps, up to last
 	bytes   int
 	changed chan struct{} // closed at the next change
@@ -58,7 +62,7 @@ func (h *hub) join(task string) *topic {
 		if s.topics == nil {
 			s.topics = map[string]*topic{}
 		}
-		t = &topic{changed: make(chan struct{})}
+		t = &topic{changed: make(chan struct{}), reading: make(chan struct{}, 1)}
 		s.topics[task] = t
 	}
 	t.watchers++
@@ -79,11 +83,7 @@ func (h *hub) publish(task string, events []store.Event) {
 	if len(events) == 0 {
 		return
 	}
-	s := h.shard(task)
-	s.mu.Lock()
-	t := s.topics[task]
-	s.mu.Unlock()
-	if t != nil {
+	if t := h.topic(task); t != nil {
 		t.add(events)
 	}
 }
@@ -98,7 +98,14 @@ func (t *topic) add(events []store.Event) {
 	if first != t.last+1 {
 		t.tail, t.bytes = nil, 0
 	}
-	t.last = last
+	t.last, t.ahead = last, false
+	t.append(events)
+	t.announce()
+}
+
+// append adds events to the tail, and drops the oldest when there are too many.
+// t.mu is held.
+func (t *topic) append(events []store.Event) {
 	t.tail = append(t.tail, events...)
 	for i := range events {
 		t.bytes += len(events[i].Body)
@@ -112,6 +119,10 @@ func (t *topic) add(events []store.Event) {
 		// A copy, so that what was dropped can be freed.
 		t.tail = append(make([]store.Event, 0, len(t.tail)-drop), t.tail[drop:]...)
 	}
+}
+
+// announce wakes those who wait for a change. t.mu is held.
+func (t *topic) announce() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -121,9 +132,92 @@ func (t *topic) add(events []store.Event) {
 func (t *topic) heard(seq int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if seq > t.last {
-		t.last, t.tail, t.bytes = seq, nil, 0
+	if seq <= t.last {
+		return
 	}
+	if !t.ahead {
+		t.front, t.ahead = t.last, true
+	}
+	t.last, t.tail, t.bytes = seq, nil, 0
+	t.announce()
+}
+
+// shared reports whether a watcher that has seen up to seq lacks the same as the
+// others, so that one of them reads it for all.
+func (t *topic) shared(seq int64) (shared bool, last int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ahead && seq >= t.front, t.last
+}
+
+// fill takes events that a watcher has read of the store, so that the others who
+// wait for the same need not.
+func (t *topic) fill(events []store.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ahead || events[len(events)-1].Seq < t.last {
+		return
+	}
+	t.ahead, t.last = false, events[len(events)-1].Seq
+	t.append(events)
+	t.announce()
+}
+
+// retract takes back what was heard of and the store does not have.
+func (t *topic) retract(heard, last int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ahead && t.last == heard {
+		t.last, t.ahead = last, false
+	}
+}
+
+// heard tells the watchers of a task how far it has got.
+func (h *hub) heard(task string, seq int64) {
+	if t := h.topic(task); t != nil {
+		t.heard(seq)
+	}
+}
+
+// gone tells the watchers of a task that it does not exist any more.
+func (h *hub) gone(task string) {
+	t := h.topic(task)
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last > 0 { // otherwise it does not exist yet
+		t.absent = true
+		t.announce()
+	}
+}
+
+func (h *hub) topic(task string) *topic {
+	s := h.shard(task)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.topics[task]
+}
+
+func (t *topic) isAbsent() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.absent
+}
+
+// tasks returns the tasks that are watched.
+func (h *hub) tasks() []string {
+	var ids []string
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.mu.Lock()
+		for id := range s.topics {
+			ids = append(ids, id)
+		}
+		s.mu.Unlock()
+	}
+	return ids
 }
 
 // after returns what is known of the events after a sequence number: the events
@@ -181,13 +275,15 @@ func (w *watcher) next(ctx context.Context) (*store.Event, error) {
 		switch {
 		case behind:
 			var err error
-			if events, err = w.e.store.Events(ctx, w.key, w.seq, readBytes); err != nil {
+			if w.ready, err = w.read(ctx); err != nil {
 				return nil, unavailable(err)
 			}
-			w.ready = events
 		case events != nil:
 			w.ready = events
 		default:
+			if w.topic.isAbsent() {
+				return nil, a2a.TaskNotFound(w.task)
+			}
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -201,6 +297,40 @@ func (w *watcher) next(ctx context.Context) (*store.Event, error) {
 	w.ready = w.ready[1:]
 	w.seq = event.Seq
 	return event, nil
+}
+
+// read returns the events that the tail does not have. Of the watchers that lack
+// the same, one reads for all. While the store is away, they wait for it.
+func (w *watcher) read(ctx context.Context) ([]store.Event, error) {
+	shared, heard := w.topic.shared(w.seq)
+	if shared {
+		select {
+		case w.topic.reading <- struct{}{}:
+			defer func() { <-w.topic.reading }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-w.cut:
+			return nil, ErrDraining
+		}
+		if events, behind, _ := w.topic.after(w.seq); !behind {
+			return events, nil
+		}
+		_, heard = w.topic.shared(w.seq)
+	}
+	var events []store.Event
+	err := w.e.patiently(ctx, w.cut, func() (err error) {
+		events, err = w.e.store.Events(ctx, w.key, w.seq, readBytes)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(events) == 0:
+		w.topic.retract(heard, w.seq)
+	default:
+		w.topic.fill(events)
+	}
+	return events, nil
 }
 
 // Frame is one element of a stream.

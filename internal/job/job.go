@@ -15,7 +15,7 @@ import (
 const (
 	claimed  = 64               // jobs claimed at once
 	retry    = 15 * time.Second // after which a claimed job that is not done comes again
-	interval = 30 * time.Second // between looks at the store when nothing else says when
+	interval = 5 * time.Second  // between looks at the store: other nodes make jobs too, and die
 )
 
 // Store is where jobs are kept.

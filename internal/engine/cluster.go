@@ -1,0 +1,248 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/bus"
+	"handoff.example/handoff/internal/store"
+)
+
+// Bus carries hints to the other nodes of the store. Publish must not block.
+type Bus interface {
+	Publish(h bus.Hint)
+}
+
+// The nodes of one store tell each other by hints how far a task has got, and
+// ask the store now and then for what a hint would have told. So a hint that is
+// lost, comes twice, or too late costs the time of a poll and nothing else.
+const (
+	poll      = time.Second // between questions to the store about what this node has to know
+	pollBatch = 500         // tasks in one question
+)
+
+// news is what this node has to ask the store about.
+type news struct {
+	mu    sync.Mutex
+	tasks map[string]bool // that run here and that others have written to
+	all   bool            // everything that is watched or runs here
+	wake  chan struct{}
+}
+
+func newNews() *news { return &news{tasks: map[string]bool{}, wake: make(chan struct{}, 1)} }
+
+func (n *news) add(all bool, tasks ...string) {
+	n.mu.Lock()
+	for _, id := range tasks {
+		n.tasks[id] = true
+	}
+	n.all = n.all || all
+	n.mu.Unlock()
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (n *news) take() (all bool, tasks []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id := range n.tasks {
+		tasks = append(tasks, id)
+	}
+	clear(n.tasks)
+	all, n.all = n.all, false
+	return all, tasks
+}
+
+// Heard takes hints of other nodes. It does not block.
+func (e *Engine) Heard(hints []bus.Hint) {
+	var own []string
+	for i := range hints {
+		h := &hints[i]
+		e.hub.heard(h.Task, h.Seq)
+		if r := e.run(h.Task); r != nil && r.behind(h.Seq) {
+			own = append(own, h.Task)
+		}
+	}
+	if len(own) > 0 {
+		e.news.add(false, own...)
+	}
+}
+
+// Restored says that hints may have been lost. What they would have told is
+// asked for at once.
+func (e *Engine) Restored() { e.news.add(true) }
+
+// published tells the watchers of a task, here and on other nodes, about
+// committed events.
+func (e *Engine) published(task string, events []store.Event) {
+	if len(events) == 0 {
+		return
+	}
+	e.hub.publish(task, events)
+	if e.cfg.Bus != nil {
+		e.cfg.Bus.Publish(bus.Hint{Task: task, Seq: events[len(events)-1].Seq})
+	}
+}
+
+// listen asks the store about what other nodes may have changed, until ctx ends.
+func (e *Engine) listen(ctx context.Context) {
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		var all bool
+		var tasks []string
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			all = true
+		case <-e.news.wake:
+			all, tasks = e.news.take()
+		}
+		if all {
+			tasks = e.concerns()
+		}
+		e.ask(ctx, tasks)
+	}
+}
+
+// concerns returns the tasks that run or are watched here.
+func (e *Engine) concerns() []string {
+	ids := e.hub.tasks()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, r := range e.runs {
+		if r.key() != 0 && e.hub.topic(id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// ask reads the rows of tasks, and brings what they tell to watchers and runs.
+func (e *Engine) ask(ctx context.Context, tasks []string) {
+	for len(tasks) > 0 && ctx.Err() == nil {
+		batch := tasks[:min(pollBatch, len(tasks))]
+		tasks = tasks[len(batch):]
+		rows, err := e.store.Tasks(ctx, nodeScope, batch)
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+				e.log.WarnContext(ctx, "News of other nodes could not be read", "error", err)
+			}
+			return
+		}
+		found := make(map[string]bool, len(rows))
+		for i := range rows {
+			row := &rows[i]
+			found[row.ID] = true
+			e.hub.heard(row.ID, row.Seq)
+			if r := e.run(row.ID); r != nil {
+				r.compare(row)
+			}
+		}
+		for _, id := range batch {
+			if !found[id] {
+				e.hub.gone(id)
+			}
+		}
+	}
+}
+
+// behind reports whether somebody else has written to the task since.
+func (r *run) behind(seq int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.row.Key != 0 && seq > r.row.Seq
+}
+
+// compare stops the run when the row of its task says that another node has
+// ended the task or taken it over.
+func (r *run) compare(row *store.Task) {
+	r.mu.Lock()
+	mine := r.row
+	r.mu.Unlock()
+	newer := row.Turn > mine.Turn || row.Turn == mine.Turn &&
+		(row.Attempt > mine.Attempt || row.Lease != 0 && row.Lease != mine.Lease)
+	switch {
+	case mine.Key == 0 || row.Lease == r.e.epoch || row.Turn < mine.Turn:
+	case row.State == a2a.StateCanceled:
+		r.halt(agent.ErrCanceled)
+	case row.State.Terminal() || newer:
+		r.halt(agent.ErrTakenOver)
+	}
+}
+
+// outage keeps whether this node may judge that others are dead. After a time
+// without the store, nobody could renew a lease, and everybody looks dead.
+type outage struct {
+	mu      sync.Mutex
+	renewed time.Time // when the lease was last renewed
+	until   time.Time
+}
+
+// renewal notes an attempt to renew the lease.
+func (o *outage) renewal(began time.Time, lease time.Duration, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if !ok || now.Sub(began) > lease/2 || !o.renewed.IsZero() && now.Sub(o.renewed) > lease {
+		o.until = now.Add(lease)
+	}
+	if ok {
+		o.renewed = now
+	}
+}
+
+func (o *outage) over() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !time.Now().Before(o.until)
+}
+
+// Pauses between attempts to reach a store that is away.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// patiently calls f until the store answers, cut is closed, or ctx ends.
+func (e *Engine) patiently(ctx context.Context, cut <-chan struct{}, f func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := f()
+		if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-cut:
+			return ErrDraining
+		}
+	}
+}
+
+// persist commits a change of a task that is visible. While the store is away,
+// it is tried again, up to the patience of the node: nobody else can take the
+// task over meanwhile, and the guard of the change sees to it that it is made
+// once. A change that may have been made is not tried again.
+func (e *Engine) persist(c *store.Change) error {
+	deadline := time.Now().Add(e.cfg.Patience)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := e.store.Commit(context.Background(), c)
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !time.Now().Add(pause).Before(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-e.closed:
+			return err
+		}
+	}
+}
