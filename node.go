@@ -21,11 +21,12 @@ import (
 	"handoff.example/handoff/internal/api"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/backend"
+	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/netguard"
-	"handoff.example/handoff/internal/store/sqlite"
+	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/telemetry"
 	"handoff.example/handoff/internal/wire"
 )
@@ -38,8 +39,11 @@ type Node struct {
 	file      string // the configuration file; "" when there is none
 	outbound  *http.Client
 	callbacks *backend.Callbacks
-	store     *sqlite.Store
+	store     store.Store
+	bus       bus.Bus // nil for a store of this node alone
 	engine    *engine.Engine
+	heard     *ear
+	peers     *peers
 	jobs      *job.Runner
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
@@ -68,7 +72,8 @@ func New(c *Config, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	n := &Node{log: opts.Logger, opts: opts, file: c.File(), base: c, own: map[string]goAgent{}, metrics: telemetry.NewMetrics()}
+	n := &Node{log: opts.Logger, opts: opts, file: c.File(), base: c, own: map[string]goAgent{}, metrics: telemetry.NewMetrics(), heard: &ear{}}
+	n.peers = newPeers(n)
 	if err := n.assemble(c); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -78,11 +83,11 @@ func New(c *Config, opts Options) (*Node, error) {
 func (n *Node) assemble(c *config.Config) error {
 	guard := netguard.New(netguard.Policy{Allow: c.Outbound.Allow})
 	n.outbound = guard.Configured(netguard.Options{HeaderTimeout: 10 * time.Minute})
-	sealer, callbackKey, err := keysOf(c.SecretKey)
+	keys, err := keysOf(c.SecretKey)
 	if err != nil {
 		return err
 	}
-	n.callbacks = backend.NewCallbacks(func() string { return n.URL() + "/callbacks" }, callbackKey)
+	n.callbacks = backend.NewCallbacks(func() string { return n.ownURL() + "/callbacks" }, keys.callback)
 	built, err := n.newAgents(c, nil, nil)
 	if err != nil {
 		return err
@@ -91,19 +96,26 @@ func (n *Node) assemble(c *config.Config) error {
 	if err := n.openStore(c); err != nil {
 		return err
 	}
+	if err := n.openBus(c); err != nil {
+		return err
+	}
 	if n.tracing, err = telemetry.NewTracing(context.Background(), traceConfig(c, n.opts.Version)); err != nil {
 		return err
 	}
 	cfg := engine.Config{
-		Store: n.store, Logger: n.log, Node: nodeName(), Observer: n.metrics, Tracer: n.tracing.Tracer,
+		Store: n.store, Logger: n.log, Node: n.self(c), Lease: c.Lease.Std(), Patience: patience, Observer: n.metrics, Tracer: n.tracing.Tracer,
 		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
 		Turns:  c.Limits.Turns, Queue: c.Limits.Queue,
 		JobsDue: func(at time.Time) { n.jobs.Due(at) },
 	}
-	if sealer != nil {
-		cfg.Sealer = sealer
+	if keys.sealer != nil {
+		cfg.Sealer = keys.sealer
+	}
+	if n.bus != nil {
+		cfg.Bus = n.bus
 	}
 	n.engine = engine.New(cfg)
+	n.heard.engine.Store(n.engine)
 	n.jobs = job.NewRunner(n.store, map[string]job.Handler{
 		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
 	}, n.log)
@@ -112,25 +124,17 @@ func (n *Node) assemble(c *config.Config) error {
 	return nil
 }
 
-// openStore opens the store of the configuration.
-func (n *Node) openStore(c *config.Config) error {
-	path := c.StorePath()
-	if path == ":memory:" {
-		dir, err := os.MkdirTemp("", "handoff")
-		if err != nil {
-			return fmt.Errorf("make directory for a store that forgets: %w", err)
-		}
-		n.temp, path = dir, dir+"/handoff.db"
-	}
-	var err error
-	n.store, err = sqlite.Open(context.Background(), path, sqlite.Options{Observe: n.metrics.Commit})
-	return err
+// keys are what is derived from the secret key; all nil without one.
+type keys struct {
+	sealer      *auth.Sealer
+	callback    []byte
+	fingerprint []byte // tells secrets apart without telling them
 }
 
-// keysOf derives from the secret key what seals and what signs; nil without one.
-func keysOf(secret config.Secret) (*auth.Sealer, []byte, error) {
+// keysOf derives from the secret key what seals, what signs and what compares.
+func keysOf(secret config.Secret) (k keys, err error) {
 	if secret.IsZero() {
-		return nil, nil, nil
+		return k, nil
 	}
 	derive := func(purpose string) []byte {
 		key, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "handoff "+purpose, auth.KeySize)
@@ -139,8 +143,9 @@ func keysOf(secret config.Secret) (*auth.Sealer, []byte, error) {
 		}
 		return key
 	}
-	sealer, err := auth.NewSealer(derive("seal"))
-	return sealer, derive("callback"), err
+	k.callback, k.fingerprint = derive("callback"), derive("fingerprint")
+	k.sealer, err = auth.NewSealer(derive("seal"))
+	return k, err
 }
 
 func traceConfig(c *config.Config, version string) telemetry.TraceConfig {
@@ -206,7 +211,10 @@ func (n *Node) Start(ctx context.Context) error {
 	n.starting.Do(func() {
 		if n.startErr = n.engine.Start(ctx); n.startErr == nil {
 			n.jobs.Start()
+			n.peers.start()
 			n.started.Store(true)
+			epoch, _ := n.engine.Epoch()
+			n.log.Info("The node has joined its store", "store", n.base.StoreName(), "bus", n.busName(), "node", nodeName(), "epoch", epoch)
 		}
 	})
 	return n.startErr
@@ -230,6 +238,7 @@ func (n *Node) Drain(ctx context.Context) { n.engine.Drain(ctx) }
 
 // Shutdown drains the node and closes its store.
 func (n *Node) Shutdown(ctx context.Context) error {
+	n.peers.stop()
 	n.jobs.Stop()
 	err := n.engine.Stop(ctx)
 	n.mu.Lock()
@@ -247,6 +256,9 @@ func (n *Node) close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		errs = append(errs, n.tracing.Stop(ctx))
+	}
+	if n.bus != nil {
+		errs = append(errs, n.bus.Close())
 	}
 	if n.store != nil {
 		errs = append(errs, n.store.Close())
@@ -295,6 +307,7 @@ func (n *Node) Reload() ([]config.Change, error) {
 		n.log.Info("The configuration has changed", "change", change.String())
 	}
 	n.logCards(before.config, built.config)
+	n.peers.changed()
 	return changes, nil
 }
 
@@ -385,7 +398,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
 		Engine: n.engine, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
-		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL,
+		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState,
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"handoff.example/handoff/config"
@@ -33,12 +34,15 @@ func (n *Node) ListenAndServe(ctx context.Context) error {
 func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 	c, address := n.base, listener.Addr().String()
 	n.address.Store(&address)
-	if err := n.Start(context.WithoutCancel(ctx)); err != nil {
-		return errors.Join(err, listener.Close(), n.Shutdown(ctx))
-	}
 	servers, err := n.servers(c, listener)
 	if err != nil {
 		return errors.Join(err, listener.Close(), n.Shutdown(ctx))
+	}
+	if err := n.Start(context.WithoutCancel(ctx)); err != nil {
+		for _, s := range servers {
+			err = errors.Join(err, s.listener.Close())
+		}
+		return errors.Join(err, n.Shutdown(ctx))
 	}
 	failed := make(chan error, len(servers))
 	for _, s := range servers {
@@ -73,7 +77,7 @@ type server struct {
 }
 
 // servers returns the listeners of a node with what they serve: the public one,
-// the admin socket beside the store, and the one for metrics.
+// the admin socket, and the one for metrics.
 func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) {
 	options := wire.ServerOptions{
 		HeaderTimeout: c.Limits.HeaderTimeout.Std(), IdleTimeout: c.Limits.IdleTimeout.Std(),
@@ -102,19 +106,15 @@ func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) 
 	return servers, nil
 }
 
-// SocketPath returns where the admin socket of a node is: beside its store. It
-// is "" for a store that has no file. Whoever can open the socket is an admin.
-func SocketPath(c *Config) string {
-	path := c.StorePath()
-	if path == ":memory:" {
-		return ""
-	}
-	return path + ".sock"
-}
+// SocketPath returns where the admin socket of a node is: where the
+// configuration says, else beside its SQLite file or, with PostgreSQL, beside
+// its configuration. It is "" for a store in memory. Whoever can open the socket
+// is an admin.
+func SocketPath(c *Config) string { return c.SocketPath() }
 
 // listenSocket listens on a socket that only this user can open. One that an
-// earlier process left behind is replaced: the lock of the store says that
-// there is no other node.
+// earlier process left behind is replaced, one on which a process answers is
+// not.
 func listenSocket(path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -122,7 +122,9 @@ func listenSocket(path string) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look at old admin socket: %w", err)
 	case info.Mode().Type() != os.ModeSocket:
-		return nil, fmt.Errorf("the admin socket would be at %s, where something else is; move it, or name another store", path)
+		return nil, fmt.Errorf("the admin socket would be at %s, where something else is; move it, or name another place in socket", path)
+	case answers(path):
+		return nil, fmt.Errorf("another node answers on the admin socket %s; stop that one, or give this node a socket of its own with --socket or socket: in the configuration", path)
 	default:
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("remove old admin socket: %w", err)
@@ -131,7 +133,7 @@ func listenSocket(path string) (net.Listener, error) {
 	listener, err := net.Listen("unix", path)
 	if err != nil {
 		if len(path) > 100 { // systems bound the paths of sockets to about that
-			err = fmt.Errorf("%w; the path has %d characters, name a shorter one in store", err, len(path))
+			err = fmt.Errorf("%w; the path has %d characters, name a shorter one in socket", err, len(path))
 		}
 		return nil, fmt.Errorf("listen on admin socket %s: %w", filepath.Base(path), err)
 	}
@@ -139,6 +141,17 @@ func listenSocket(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("protect admin socket: %w", err), listener.Close())
 	}
 	return listener, nil
+}
+
+// answers reports whether a process listens on a socket. One that does not
+// take a connection in time is taken for one that does.
+func answers(path string) bool {
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		_ = conn.Close()
+		return true
+	}
+	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, os.ErrNotExist)
 }
 
 // adminHandler serves the admin socket: the node's API with the rights of an

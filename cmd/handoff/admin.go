@@ -13,11 +13,11 @@ import (
 
 func newAdminCommand(a *app) *cobra.Command {
 	cmd := newGroup("admin", "Operate a node")
-	cmd.Long = `Operate a node over the admin socket beside its store: that of the configuration,
-or the one that --store or --socket names. With --node or HANDOFF_NODE, a node is
+	cmd.Long = `Operate a node over its admin socket: that of the configuration, or the one that
+--store or --socket names. With --node or HANDOFF_NODE, a node is
 operated over the network with the rights of HANDOFF_TOKEN, which takes a program
 of yours that knows callers; handoff serve knows anonymous ones only.`
-	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminStatusCommand(a), newAdminAgentsCommand(a), newAdminConfigCommand(a))
+	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminStatusCommand(a), newAdminAgentsCommand(a), newAdminNodeCommand(a), newAdminConfigCommand(a))
 	return cmd
 }
 
@@ -62,6 +62,7 @@ type nodeStatus struct {
 	Draining   bool
 	Agents     int
 	Store      string
+	Bus        *busStatus
 	StoreBytes int64 `json:"store_bytes"`
 	Tasks      []struct {
 		Agent, State string
@@ -77,7 +78,14 @@ func (a *app) writeStatus(s *nodeStatus) error {
 	if s.Draining {
 		p.field("Draining", "yes")
 	}
-	p.field("Store", s.Store+", "+bytesText(s.StoreBytes)+", epoch "+strconv.FormatInt(s.Epoch, 10))
+	size := ""
+	if s.StoreBytes > 0 {
+		size = ", " + bytesText(s.StoreBytes)
+	}
+	p.field("Store", s.Store+size+", epoch "+strconv.FormatInt(s.Epoch, 10))
+	if s.Bus != nil {
+		p.field("Bus", a.busText(s.Bus))
+	}
 	p.field("Agents", strconv.Itoa(s.Agents))
 	for _, t := range s.Tasks {
 		state, _ := a2a.ParseTaskState(t.State)

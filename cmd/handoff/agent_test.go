@@ -19,6 +19,7 @@ import (
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
 	"handoff.example/handoff/internal/wire"
 )
@@ -61,7 +62,7 @@ func startNode(o nodeOptions) (*testNode, error) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	n.engine = engine.New(engine.Config{
-		Store: n.store, Logger: log, Node: "test", Lease: 2 * time.Second,
+		Store: n.store, Logger: log, Node: store.Node{Name: "test"}, Lease: 2 * time.Second,
 		Agents: func(id string) *engine.Spec {
 			if id == spec.ID {
 				return spec

@@ -23,22 +23,20 @@ import (
 
 func newDoctorCommand(a *app) *cobra.Command {
 	var f nodeFlags
-	var socket string
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong with a node on this machine",
 		Long: `Look for what is wrong with a node on this machine: its configuration, store,
-socket, address, disk, clock, key and cards. Each line says ok, warn or fail, and
-what to do. Exits with 1 when something has failed. Nothing is changed.`,
+socket, bus, address, disk, clock, key and cards, and the other nodes of its store.
+Each line says ok, warn or fail, and what to do. Exits with 1 when something has failed. Nothing is changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d := &doctor{app: a, socketPath: socket}
+			d := &doctor{app: a, named: cmd.Flags().Changed("socket")}
 			d.examine(cmd.Context(), &f)
 			return d.tell()
 		},
 	}
 	f.registerFile(cmd)
 	f.registerOverrides(cmd)
-	cmd.Flags().StringVar(&socket, "socket", "", "the admin socket of the node (default: beside its store)")
 	return cmd
 }
 
@@ -62,9 +60,9 @@ type examined struct {
 
 type doctor struct {
 	*app
-	socketPath string // "" is beside the store
-	findings   []examined
-	running    bool // a node answers on the socket
+	named    bool // the socket is named on the command line, so that a node should answer there
+	findings []examined
+	running  bool // a node answers on the socket
 }
 
 func (d *doctor) ok(check, format string, args ...any) {
@@ -186,10 +184,7 @@ func keyPath(c *config.Config) string {
 // socket looks whether a node answers.
 func (d *doctor) socket(ctx context.Context, c *config.Config) {
 	const check = "node"
-	path := d.socketPath
-	if path == "" {
-		path = handoff.SocketPath(c)
-	}
+	path := handoff.SocketPath(c)
 	if path == "" {
 		d.warn(check, "", "a store in memory has no admin socket; the node cannot be looked at from here")
 		return
@@ -213,7 +208,9 @@ func (d *doctor) socket(ctx context.Context, c *config.Config) {
 		if err := node.ready(ctx); err != nil {
 			d.fail(check, "See the node's log", "it is not ready: %v", err)
 		}
-	case absent(err) && d.socketPath == "":
+		d.bus(s.Bus)
+		d.nodes(ctx, node, c)
+	case absent(err) && !d.named:
 		d.ok(check, "not running")
 	default:
 		e := classify(err)
@@ -224,6 +221,10 @@ func (d *doctor) socket(ctx context.Context, c *config.Config) {
 // store looks whether the store can be opened, and who has it open.
 func (d *doctor) store(ctx context.Context, c *config.Config) {
 	const check = "store"
+	if c.UsesPostgres() {
+		d.database(ctx, c)
+		return
+	}
 	path := c.StorePath()
 	if path == ":memory:" {
 		d.warn(check, "Name a file in store: to keep tasks over a restart", "in memory")
@@ -280,7 +281,7 @@ func writable(dir string) error {
 // disk looks at the space where the store is.
 func (d *doctor) disk(c *config.Config) {
 	path := c.StorePath()
-	if path == ":memory:" {
+	if path == ":memory:" || path == "" {
 		return
 	}
 	free, err := freeBytes(filepath.Dir(path))

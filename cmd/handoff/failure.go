@@ -12,6 +12,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
+	"handoff.example/handoff/config"
 )
 
 // Codes of failures that the protocol has no name for (a2a-cli Appendix D).
@@ -176,6 +177,10 @@ func interfaceFailure(err error) *failure {
 // the envelope on standard output, a line of its own where results are lines
 // (a2a-cli Appendix B).
 func (a *app) printFailure(e *failure, f format, streamed bool) {
+	// Whatever repeats what was given to it, repeats no password.
+	shown := *e
+	shown.Message = config.Conceal(e.Message)
+	e = &shown
 	if f != formatText {
 		_ = a.writeDocument(f, e.appendEnvelope(nil), streamed)
 		return

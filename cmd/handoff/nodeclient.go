@@ -45,8 +45,8 @@ type apiFlags struct {
 // register adds the options that name a node.
 func (f *apiFlags) register(cmd *cobra.Command) {
 	f.registerFile(cmd)
-	f.registerStore(cmd, "the store of the node, when it was started with --store: the admin socket is beside it")
-	cmd.Flags().StringVar(&f.socket, "socket", "", "the admin socket of the node (default: beside its store)")
+	f.registerStore(cmd, "the store of the node, when it was started with --store: the admin socket of a SQLite file is beside it")
+	cmd.Flags().StringVar(&f.socket, "socket", "", "the admin socket of the node (default: that of the configuration)")
 	cmd.Flags().StringVar(&f.node, "node", "", "the URL of the node (also HANDOFF_NODE; with HANDOFF_TOKEN); by default the one of the configuration file, over its admin socket")
 	cmd.MarkFlagsMutuallyExclusive("node", "store", "socket")
 }

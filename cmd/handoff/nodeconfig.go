@@ -29,7 +29,10 @@ type nodeFlags struct {
 // overrides are the flags that set a value over the file's.
 var overrides = []struct{ flag, path, usage string }{
 	{"listen", "listen", "the address to listen on, host:port"},
-	{"store", "store", "where tasks are kept, such as sqlite:handoff.db or sqlite::memory:"},
+	{"store", "store", "where tasks are kept, such as sqlite:handoff.db, sqlite::memory: or postgres://db/handoff"},
+	{"bus", "bus", "over what nodes tell each other what happens, such as nats://nats:4222"},
+	{"socket", "socket", "where the admin socket is"},
+	{"node-url", "node_url", "the URL at which this one node is reached"},
 	{"public-url", "public_url", "the URL at which clients reach the node"},
 	{"secret-key", "secret_key", "the key that encrypts credentials: file: and a path"},
 	{"anonymous", "callers.anonymous", "callers without credentials: off, loopback or everywhere"},
@@ -92,7 +95,8 @@ func (f *nodeFlags) givenStore() (*config.Config, error) {
 	}
 	err = c.Set("store", dsn, "--store")
 	if wrong, ok := errors.AsType[*config.Error](err); ok && len(wrong.Problems) > 0 {
-		return nil, usagef("--store %s %s", flag.Value, wrong.Problems[0].Message).hint("Write it like handoff.db or sqlite:handoff.db")
+		p := wrong.Problems[0] // the value may hold a password, and is not repeated
+		return nil, usagef("--store %s", p.Message).hint("%s", sentence(p.Hint))
 	}
 	if err != nil {
 		return nil, usagef("%w", err)
@@ -100,12 +104,27 @@ func (f *nodeFlags) givenStore() (*config.Config, error) {
 	return c, nil
 }
 
+// sentence makes the hint of a problem one of the command line.
+func sentence(hint string) string {
+	if hint == "" {
+		return "Write it like handoff.db, sqlite:handoff.db or postgres://HOST/DATABASE"
+	}
+	return strings.ToUpper(hint[:1]) + hint[1:]
+}
+
 // overridden returns the values that are set on the command line.
 func (f *nodeFlags) overridden() ([]config.Override, error) {
 	var list []config.Override
 	for _, o := range overrides {
 		if flag := f.cmd.Flags().Lookup(o.flag); flag != nil && flag.Changed {
-			list = append(list, config.Override{Path: o.path, Value: flag.Value.String(), Flag: "--" + o.flag})
+			value := flag.Value.String()
+			if o.path == "socket" && value != "" { // a path of the working directory
+				var err error
+				if value, err = absolute(value); err != nil {
+					return nil, err
+				}
+			}
+			list = append(list, config.Override{Path: o.path, Value: value, Flag: "--" + o.flag})
 		}
 	}
 	for _, text := range f.set {
@@ -154,13 +173,21 @@ func (f *nodeFlags) loadStore() (*config.Config, error) {
 		return c, err
 	}
 	keys, ok := peek(f.path())
-	if !ok || strings.Contains(keys.Store, "$") {
+	if !ok {
 		return nil, err
+	}
+	if isPostgres := strings.HasPrefix(keys.Store, "postgres"); keys.Socket != "" || isPostgres {
+		keys.Store = "postgres://host/database" // which one makes no difference to the socket
 	}
 	dir, derr := filepath.Abs(filepath.Dir(f.path()))
 	c, perr := config.Parse(nil, dir)
-	if derr != nil || perr != nil || keys.Store != "" && c.Set("store", keys.Store, "") != nil {
+	if derr != nil || perr != nil {
 		return nil, err
+	}
+	for path, value := range map[string]string{"store": keys.Store, "socket": keys.Socket} {
+		if strings.Contains(value, "$") || value != "" && c.Set(path, value, "") != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }
@@ -168,6 +195,7 @@ func (f *nodeFlags) loadStore() (*config.Config, error) {
 // peeked are keys of a file that is not checked.
 type peeked struct {
 	Store     string `yaml:"store"`
+	Socket    string `yaml:"socket"`
 	SecretKey string `yaml:"secret_key"`
 }
 

@@ -76,6 +76,9 @@ func (f *nodeFlags) storePath() (string, error) {
 		return "", err
 	}
 	path := c.StorePath()
+	if path == "" {
+		return "", usagef("a PostgreSQL database is restored with its own tools").hint("Use pg_restore, or the archive of the server, while no node runs")
+	}
 	if path == ":memory:" {
 		return "", usagef("a store in memory has no file")
 	}

@@ -155,6 +155,9 @@ func nodeFailure(err error) error {
 	if is[*config.Error](err) {
 		return configFailure(err)
 	}
+	if e, ok := errors.AsType[*handoff.StoreError](err); ok && e.Advice != "" {
+		return failf(codeInternal, "%w", err).hint("%s", e.Advice)
+	}
 	return failf(codeInternal, "%w", err).hint("See: handoff doctor")
 }
 

@@ -11,7 +11,9 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/store"
 )
 
 // Prefix is the path below which the API is.
@@ -29,6 +31,10 @@ type Options struct {
 	Reload func() ([]config.Change, error)
 	// Backup writes a consistent copy of the store to a new file.
 	Backup func(ctx context.Context, file string) error
+	// Nodes returns the nodes of the store.
+	Nodes func(ctx context.Context) ([]store.Node, error)
+	// Bus returns how the bus is, nil when there is none; nil: there is none.
+	Bus func() *bus.State
 	// Metrics serves what there is to measure; nil: nothing.
 	Metrics http.Handler
 	// Base returns the URL at which this machine reaches the node, without a

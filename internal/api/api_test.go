@@ -288,6 +288,7 @@ func TestRoles(t *testing.T) {
 	}{
 		{"GET", "/config", "", "operator"},
 		{"GET", "/status", "", "operator"},
+		{"GET", "/nodes", "", "operator"},
 		{"GET", "/metrics", "", "operator"},
 		{"POST", "/reload", "{}", "admin"},
 		{"POST", "/backup", `{"file":"/nowhere/x"}`, "admin"},

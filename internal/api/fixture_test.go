@@ -21,6 +21,7 @@ import (
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/api"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
@@ -115,7 +116,7 @@ func newNode(t *testing.T) *node {
 	}
 	log := slog.New(slog.DiscardHandler)
 	n.engine = engine.New(engine.Config{
-		Store: st, Node: "test", Logger: log, Sealer: sealer{},
+		Store: st, Node: store.Node{Name: "test/1", Version: "v0", Digest: map[string]string{"lease": "10s"}}, Logger: log, Sealer: sealer{},
 		Agents: func(id string) *engine.Spec { return n.specs[id] },
 	})
 	if err := n.engine.Start(t.Context()); err != nil {
@@ -125,6 +126,9 @@ func newNode(t *testing.T) *node {
 	n.server = httptest.NewServer(api.New(api.Options{
 		Engine: n.engine, Auth: authenticator{}, Logger: log, Version: "v1.2.3",
 		Config: func() *config.Config { return n.config }, Reload: func() ([]config.Change, error) { return n.reload() },
+		Nodes: st.Nodes, Bus: func() *bus.State {
+			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
+		},
 		Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			_, _ = io.WriteString(w, "handoff_tasks 1\n")

@@ -214,14 +214,15 @@ func (c *call) status() (any, error) {
 		Draining   bool      `json:"draining"`
 		Agents     int       `json:"agents"`
 		Store      string    `json:"store"`
+		Bus        *busState `json:"bus,omitempty"`
 		StoreBytes int64     `json:"store_bytes"`
 		Tasks      []stat    `json:"tasks"`
 	}{
 		Version: c.h.opts.Version, Epoch: epoch, Started: since.UTC().Truncate(time.Millisecond), Uptime: int64(time.Since(since).Seconds()),
-		Draining: e.Draining(), Agents: len(cfg.Agents), Store: cfg.Store, Tasks: []stat{},
+		Draining: e.Draining(), Agents: len(cfg.Agents), Store: cfg.StoreName(), Bus: c.bus(), Tasks: []stat{},
 	}
-	for _, suffix := range []string{"", "-wal"} {
-		answer.StoreBytes += sizeOf(cfg.StorePath() + suffix)
+	if path := cfg.StorePath(); path != "" {
+		answer.StoreBytes = sizeOf(path) + sizeOf(path+"-wal")
 	}
 	for _, s := range stats {
 		answer.Tasks = append(answer.Tasks, statOf(s))

@@ -187,6 +187,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"POST /reload":            {{"/reload", "{}"}},
 		"POST /backup":            {{"/backup", `{"file":"` + filepath.Join(t.TempDir(), "b.db") + `"}`}},
 		"GET /status":             {{"/status", ""}},
+		"GET /nodes":              {{"/nodes", ""}},
 		"GET /metrics":            {{"/metrics", ""}},
 		"GET /openapi.json":       {{"/openapi.json", ""}},
 	}

@@ -37,6 +37,7 @@ var operations = []operation{
 	{method: "POST", path: "/reload", role: auth.RoleAdmin, node: true, do: (*call).reload},
 	{method: "POST", path: "/backup", role: auth.RoleAdmin, node: true, do: (*call).backup},
 	{method: "GET", path: "/status", role: auth.RoleOperator, node: true, do: (*call).status},
+	{method: "GET", path: "/nodes", role: auth.RoleOperator, node: true, do: (*call).listNodes},
 	{method: "GET", path: "/metrics", role: auth.RoleOperator, node: true, do: (*call).metrics},
 	{method: "GET", path: "/openapi.json", role: auth.RoleNone, do: (*call).openAPI},
 }

@@ -1,0 +1,179 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pressly/goose/v3"
+)
+
+// State is how a database is.
+type State struct {
+	Place     string // database on host:port, for people
+	Server    string // version of the server
+	Has       int64  // version of the tables, 0 when there are none
+	Knows     int64  // version that this program makes
+	Needs     int64  // version that a program has to know at least, 0 when there are no tables
+	RoundTrip time.Duration
+	TLS       bool
+	Local     bool // over a socket, or on this machine
+}
+
+// Examine looks at a database without changing it. Its errors are those that
+// Open would return, as far as a look can tell, and repeat no secrets.
+func Examine(ctx context.Context, dsn string) (s *State, err error) {
+	config, err := parse(dsn)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	c := config.ConnConfig
+	s = &State{Place: fmt.Sprintf("%s on %s", c.Database, net.JoinHostPort(c.Host, fmt.Sprint(c.Port))), Local: isLocal(c.Host)}
+	conn, err := pgx.ConnectConfig(ctx, c)
+	if err != nil {
+		return s, unavailable(fmt.Errorf("open database %s: %w", s.Place, err))
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	fail := func(err error) (*State, error) {
+		return s, unavailable(fmt.Errorf("open database %s: %w", s.Place, err))
+	}
+	var version int
+	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version_num')::int, current_setting('server_version')").Scan(&version, &s.Server); err != nil {
+		return fail(err)
+	}
+	if version < minVersion {
+		return fail(&VersionError{Server: s.Server})
+	}
+	_, s.TLS = conn.PgConn().Conn().(*tls.Conn)
+	began := time.Now()
+	if err := conn.Ping(ctx); err != nil {
+		return fail(err)
+	}
+	s.RoundTrip = time.Since(began)
+	if s.Knows, err = newest(); err != nil {
+		return fail(err)
+	}
+	if s.Has, err = appliedVersion(ctx, conn); err != nil || s.Has == 0 {
+		if err != nil {
+			return fail(err)
+		}
+		return s, nil
+	}
+	var info bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass('schema_info') IS NOT NULL").Scan(&info); err != nil || !info {
+		if err != nil {
+			return fail(err)
+		}
+		return s, nil
+	}
+	if err := conn.QueryRow(ctx, "SELECT min_program FROM schema_info").Scan(&s.Needs); err != nil {
+		return fail(err)
+	}
+	if s.Needs > s.Knows {
+		return fail(&NewerError{Has: s.Has, Needs: s.Needs, Knows: s.Knows})
+	}
+	return s, nil
+}
+
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// newest returns the version of the tables that this program makes.
+func newest() (version int64, err error) {
+	files, err := fs.Glob(Migrations(), "*.sql")
+	if err != nil {
+		return 0, fmt.Errorf("load migrations: %w", err)
+	}
+	for _, file := range files {
+		v, err := goose.NumericComponent(file)
+		if err != nil {
+			return 0, fmt.Errorf("load migrations: %w", err)
+		}
+		version = max(version, v)
+	}
+	return version, nil
+}
+
+// VersionError says that the server is too old.
+type VersionError struct{ Server string }
+
+// Error says what is needed.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the server is PostgreSQL %s: at least PostgreSQL %d is needed", e.Server, minVersion/10000)
+}
+
+// NewerError says that the tables need a newer program.
+type NewerError struct{ Has, Needs, Knows int64 }
+
+// Error says what is needed.
+func (e *NewerError) Error() string {
+	return fmt.Sprintf("its tables have version %d and need a program that knows %d, this one knows %d: run the newer program", e.Has, e.Needs, e.Knows)
+}
+
+// Temporary reports whether a database that could not be opened may just not be
+// there yet: it starts, or its name is not known yet.
+func Temporary(err error) bool {
+	if c := code(err); c != "" {
+		return strings.HasPrefix(c, "57P") || c == "53300" // starting or stopping; too many connections
+	}
+	if isCertificate(err) {
+		return false
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	_, connect := errors.AsType[*pgconn.ConnectError](err)
+	return connect && (errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, context.DeadlineExceeded))
+}
+
+func isCertificate(err error) bool {
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, host := errors.AsType[x509.HostnameError](err)
+	_, invalid := errors.AsType[x509.CertificateInvalidError](err)
+	return authority || host || invalid
+}
+
+// Advice says what to do about a database that could not be opened; "" when
+// that is not known.
+func Advice(err error) string {
+	_, old := errors.AsType[*VersionError](err)
+	_, newer := errors.AsType[*NewerError](err)
+	_, dns := errors.AsType[*net.DNSError](err)
+	switch c := code(err); {
+	case old:
+		return "Upgrade the server, or name another one in store"
+	case newer || strings.Contains(err.Error(), "run the newer program"):
+		return "Upgrade this program to the version that the other nodes run"
+	case strings.HasPrefix(c, "28"):
+		return "Check the user and the password of the store, and pg_hba.conf of the server"
+	case c == "3D000":
+		return "Make the database first, with: createdb, or name another one in store"
+	case c == "42501":
+		return "Let the user of the store create tables in the schema: GRANT CREATE ON SCHEMA"
+	case c == "53300":
+		return "Raise max_connections of the server; a node takes up to 8 connections"
+	case strings.HasPrefix(c, "57P"):
+		return "Wait until the server has started"
+	case isCertificate(err):
+		return "Check sslmode and sslrootcert of the store, and the certificate of the server"
+	case dns:
+		return "Check the host of the store; its name is not known"
+	case strings.Contains(err.Error(), "server refused TLS"):
+		return "Turn TLS on at the server, or choose another sslmode for the store"
+	case Temporary(err):
+		return "Check that the server runs and that this machine reaches the host and port of the store"
+	}
+	return ""
+}
