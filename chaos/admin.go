@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,13 +18,21 @@ import (
 	"handoff.example/handoff/a2a"
 )
 
-// admin reads what the server has in its store, over its socket.
+// admin reads what is in the store, over the socket of any node that answers.
 type admin struct{ http *http.Client }
 
-func newAdmin(socket string) *admin {
+func newAdmin(sockets []string) *admin {
 	return &admin{&http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+			var errs []error
+			for _, socket := range sockets {
+				connection, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
+				if err == nil {
+					return connection, nil
+				}
+				errs = append(errs, err)
+			}
+			return nil, errors.Join(errs...)
 		},
 	}}}
 }

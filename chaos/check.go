@@ -6,13 +6,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
@@ -21,18 +21,29 @@ import (
 // checker compares what the clients know with what the store has.
 type checker struct {
 	ledger *ledger
-	server *server
+	site   *site
 	admin  *admin
 	caller *caller
-	// stops are the times in which the server stopped in its own way, and in
-	// which nothing may be interrupted.
-	stops []span
+	// calm are the times in which nothing may be interrupted, since a node that
+	// stopped did so in its own way, or nothing was wrong with the nodes.
+	calm []span
+	// isolated are the times in which a node could not know that another one
+	// took its turns over.
+	isolated []isolation
 
 	mu       sync.Mutex
-	messages map[string]int // how often each message is in a history
+	messages map[string]int    // how often each message is in a history
+	marks    map[string][]mark // what the programs have left in the history of each task
+}
+
+// newChecker returns a checker that has nothing to compare yet.
+func newChecker(l *ledger, s *site) *checker {
+	return &checker{ledger: l, site: s, admin: newAdmin(s.sockets()), caller: newCaller(s), messages: map[string]int{}, marks: map[string][]mark{}}
 }
 
 type span struct{ from, to time.Time }
+
+func (s span) has(at time.Time) bool { return at.After(s.from) && at.Before(s.to) }
 
 // settle waits until nobody works on a task, for a time.
 func (c *checker) settle(ctx context.Context, within time.Duration) error {
@@ -65,7 +76,6 @@ func (c *checker) check(ctx context.Context) error {
 			c.ledger.violate(id, "a client knows the task of agent %s, and the store does not", t.agent)
 		}
 	}
-	c.messages = map[string]int{}
 	work := make(chan *stored)
 	failures := make(chan error, 1)
 	var workers sync.WaitGroup
@@ -189,6 +199,7 @@ func (c *checker) log(log []event, now *a2a.Task) (first *a2a.Message, ok bool) 
 				history = append(history, current)
 			}
 		}
+		c.mark(now.ID, body.ArtifactUpdate)
 		task.Apply(&body)
 	}
 	if first == nil {
@@ -207,6 +218,27 @@ func (c *checker) log(log []event, now *a2a.Task) (first *a2a.Message, ok bool) 
 	}
 	c.equal(&task, now, "the log")
 	return first, true
+}
+
+// mark notes what a program has left in a chunk. A chunk of an attempt never
+// follows one of a later attempt.
+func (c *checker) mark(task string, update *a2a.TaskArtifactUpdateEvent) {
+	if update == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range update.Artifact.Parts {
+		var m mark
+		if len(p.Metadata) == 0 || json.Unmarshal(p.Metadata, &m) != nil || m.Attempt == 0 {
+			continue
+		}
+		marks := c.marks[task]
+		if n := len(marks); n > 0 && (marks[n-1].Turn > m.Turn || marks[n-1].Turn == m.Turn && marks[n-1].Attempt > m.Attempt) {
+			c.ledger.violate(task, "a step of attempt %d of turn %d follows one of attempt %d of turn %d", m.Attempt, m.Turn, marks[n-1].Attempt, marks[n-1].Turn)
+		}
+		c.marks[task] = append(marks, m)
+	}
 }
 
 // equal checks that a task that was rebuilt from events is the task.
@@ -231,9 +263,9 @@ func (c *checker) outcome(agent string, first *a2a.Message, now *a2a.Task) {
 		if reason := reasonOf(now); !strings.Contains(reason, "interrupted") {
 			c.ledger.violate(now.ID, "the task failed for another reason than an interruption: %s", reason)
 		}
-		for _, s := range c.stops {
-			if at := now.Status.Timestamp; at.After(s.from) && at.Before(s.to) {
-				c.ledger.violate(now.ID, "the turn was interrupted although the server was told to stop and had the time to let it finish")
+		for _, s := range c.calm {
+			if s.has(now.Status.Timestamp) {
+				c.ledger.violate(now.ID, "the turn was interrupted, and there was the time to let it finish")
 			}
 		}
 		c.ledger.count(countInterrupted, 1)
@@ -337,70 +369,4 @@ func (c *checker) snapshot(shown *a2a.Task, log []event) {
 		}
 	}
 	c.equal(&task, shown, "the log up to event "+strconv.Itoa(len(log)))
-}
-
-// checkJournals checks what has really run.
-func (c *checker) checkJournals(tasks []stored) error {
-	states := map[string]a2a.TaskState{}
-	for i := range tasks {
-		states[tasks[i].Task.ID] = tasks[i].Task.Status.State
-	}
-	for _, agent := range programs {
-		text, err := os.ReadFile(c.server.journal(agent))
-		if err != nil {
-			return err
-		}
-		c.journal(agent, string(text), states)
-	}
-	return nil
-}
-
-func (c *checker) journal(agent, text string, states map[string]a2a.TaskState) {
-	type turn struct {
-		task   string
-		number int
-	}
-	attempts, ended, byMessage := map[turn][]int{}, map[string]bool{}, map[string]map[string]bool{}
-	for line := range strings.Lines(text) {
-		var what, message string
-		var t turn
-		var attempt, pid int
-		if _, err := fmt.Sscanf(line, "%s %s %d %d %d %s", &what, &t.task, &t.number, &attempt, &pid, &message); err != nil {
-			c.ledger.violate("", "the journal of %s has the line %q", agent, line)
-			continue
-		}
-		switch what {
-		case journalOverlap:
-			c.ledger.violate(t.task, "agent %s ran attempt %d of turn %d while another one was running", agent, attempt, t.number)
-		case journalEnd:
-			ended[t.task] = true
-		case journalBegin:
-			c.ledger.count("programs run by "+agent, 1)
-			if last := attempts[t]; len(last) > 0 && attempt <= last[len(last)-1] {
-				c.ledger.violate(t.task, "agent %s ran attempt %d of turn %d after attempt %d", agent, attempt, t.number, last[len(last)-1])
-			}
-			attempts[t] = append(attempts[t], attempt)
-			if byMessage[message] == nil {
-				byMessage[message] = map[string]bool{}
-			}
-			byMessage[message][t.task] = true
-		}
-	}
-	for t, numbers := range attempts {
-		if agent == "once" && len(numbers) > 1 {
-			c.ledger.violate(t.task, "agent once ran turn %d in the attempts %v", t.number, numbers)
-		}
-		c.ledger.count(countSecond, len(numbers)-1)
-	}
-	for message, tasks := range byMessage {
-		if agent == "once" && len(tasks) > 1 {
-			c.ledger.violate("", "agent once ran for message %s %d times", message, len(tasks))
-		}
-		c.ledger.count("first turns of "+agent+countUncommitted, len(tasks)-1)
-	}
-	for id, state := range states {
-		if state == a2a.StateCompleted && attempts[turn{id, 1}] != nil && !ended[id] {
-			c.ledger.violate(id, "the task is completed, and its program has not ended")
-		}
-	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +16,14 @@ import (
 
 // story is a task as everybody has seen it, before something is changed.
 type story struct {
-	agent   string
-	log     []event
-	now     a2a.Task
-	watch   *watch
-	journal string
-	ledger  *ledger
-	stops   []span
+	agent    string
+	log      []event
+	now      a2a.Task
+	watch    *watch
+	journal  string
+	ledger   *ledger
+	calm     []span
+	isolated []isolation
 }
 
 const (
@@ -43,7 +45,7 @@ func chunk(text string, more string) jsontext.Value {
 // told returns the story of a count to three, interrupted once.
 func told(t *testing.T) *story {
 	t.Helper()
-	s := &story{agent: "again", ledger: newLedger(), journal: "begin t 1 1 10 m\nbegin t 1 2 11 m\nend t 1 2 11 m\n"}
+	s := &story{agent: "again", ledger: newLedger(), journal: "begin t 1 1 m h1 10000000\nbegin t 1 2 m h2 11000000\nend t 1 2 m h2 11000000\n"}
 	for i, body := range []jsontext.Value{
 		jsontext.Value(`{"message":{"messageId":"m","taskId":"t","contextId":"c","role":"ROLE_USER","parts":[{"text":"burst 3"}]}}`),
 		status("TASK_STATE_SUBMITTED", ""), status("TASK_STATE_WORKING", "w"),
@@ -73,9 +75,27 @@ func told(t *testing.T) *story {
 	return s
 }
 
+// mark lets a program have left something in the chunk of an event, in what
+// everybody has seen of it.
+func (s *story) mark(event, attempt int, at int64) {
+	plain := fmt.Sprintf(`[{"text":"%d "}]`, event-2)
+	marked := fmt.Sprintf(`[{"text":"%d ","metadata":{"turn":1,"attempt":%d,"at":%d}}]`, event-2, attempt, at)
+	replace := func(v jsontext.Value) jsontext.Value {
+		return jsontext.Value(strings.Replace(string(v), plain, marked, 1))
+	}
+	s.log[event].Event = replace(s.log[event].Event)
+	for _, stretch := range s.watch.stretches {
+		for i := range stretch.frames {
+			stretch.frames[i].body = replace(stretch.frames[i].body)
+		}
+	}
+	s.now.Artifacts[0].Parts[event-3].Metadata = a2a.JSON(fmt.Sprintf(`{"turn":1,"attempt":%d,"at":%d}`, attempt, at))
+}
+
 // check does what checker.check does, without a server.
 func (s *story) check() []violation {
-	c := &checker{ledger: s.ledger, messages: map[string]int{}, stops: s.stops}
+	c := newChecker(s.ledger, &site{lease: time.Second})
+	c.calm, c.isolated = s.calm, s.isolated
 	if first, ok := c.log(s.log, &s.now); ok {
 		c.outcome(s.agent, first, &s.now)
 		c.watch(s.watch, s.log, &s.now)
@@ -88,6 +108,19 @@ func (s *story) check() []violation {
 func TestCheckerIsContent(t *testing.T) {
 	t.Parallel()
 	if v := told(t).check(); len(v) > 0 {
+		t.Errorf("violations %+v of a story without any", v)
+	}
+}
+
+// What a node that is away cannot know is no violation.
+func TestCheckerKnowsWhoIsAway(t *testing.T) {
+	t.Parallel()
+	s := told(t)
+	s.journal = "begin t 1 1 m h1 10000000\noverlap t 1 2 m h2 11000000\nbegin t 1 2 m h2 11000000\nstep t 1 1 m h1 12000000\nend t 1 2 m h2 11000000\n"
+	s.isolated = []isolation{{span{time.UnixMicro(9_000_000), time.UnixMicro(11_500_000)}, "h1"}}
+	s.mark(3, 1, 10_500_000)
+	s.mark(4, 2, 11_000_000)
+	if v := s.check(); len(v) > 0 {
 		t.Errorf("violations %+v of a story without any", v)
 	}
 }
@@ -115,10 +148,10 @@ func TestCheckerFinds(t *testing.T) {
 			s.watch.stretches[1].frames[1].body = s.log[5].Event
 			s.now.Artifacts[0].Parts[2].Text = "2 "
 		}, `the answer to "burst 3" is "1 2 2 "`},
-		"two attempts at once":                     {func(s *story) { s.journal = "overlap t 1 2 11 m\n" + s.journal }, "while another one was running"},
-		"an attempt again":                         {func(s *story) { s.journal = "begin t 1 2 11 m\n" + s.journal }, "ran attempt 1 of turn 1 after attempt 2"},
-		"a program that never ends":                {func(s *story) { s.journal = "begin t 1 1 10 m\n" }, "its program has not ended"},
-		"a second attempt of an agent without one": {func(s *story) { s.agent = "once" }, "agent once ran turn 1 in the attempts [1 2]"},
+		"two attempts at once":                     {func(s *story) { s.journal = "overlap t 1 2 m h2 11000000\n" + s.journal }, "while another one was running"},
+		"an attempt again":                         {func(s *story) { s.journal = "begin t 1 2 m h2 11000000\n" + s.journal }, "ran attempt 1 of turn 1 after attempt 2"},
+		"a program that never ends":                {func(s *story) { s.journal = "begin t 1 1 m h1 10000000\n" }, "its program has not ended"},
+		"a second attempt of an agent without one": {func(s *story) { s.agent = "once" }, "agent once ran turn 1 2 times"},
 		"a failure of another kind": {func(s *story) {
 			s.agent, s.journal = "once", ""
 			s.now.Status.State, s.now.Status.Message.Parts[0].Text = a2a.StateFailed, "broken"
@@ -126,8 +159,18 @@ func TestCheckerFinds(t *testing.T) {
 		"a failure of an agent that goes on": {func(s *story) { s.now.Status.State = a2a.StateFailed }, "the task of agent again is TASK_STATE_FAILED"},
 		"an interruption by a graceful stop": {func(s *story) {
 			s.agent, s.journal, s.now.Status.State = "once", "", a2a.StateFailed
-			s.stops = []span{{s.now.Status.Timestamp.Add(-time.Second), s.now.Status.Timestamp.Add(time.Second)}}
-		}, "had the time to let it finish"},
+			s.calm = []span{{s.now.Status.Timestamp.Add(-time.Second), s.now.Status.Timestamp.Add(time.Second)}}
+		}, "there was the time to let it finish"},
+		"a step of a dead attempt": {func(s *story) {
+			s.journal = "begin t 1 1 m h1 10000000\nbegin t 1 2 m h2 11000000\nend t 1 2 m h2 12000000\n"
+			s.mark(3, 1, 12_000_000)
+		}, "a step that attempt 1 said after attempt 2 of turn 1 had begun"},
+		"a step after those of the next attempt": {func(s *story) { s.mark(3, 2, 9_000_000); s.mark(4, 1, 9_000_000) }, "a step of attempt 1 of turn 1 follows one of attempt 2"},
+		"work after a cancel":                    {func(s *story) { s.ledger.canceled(storyTask, time.UnixMicro(1_000_000)) }, "after the cancel was answered"},
+		"two attempts at once, and another host away": {func(s *story) {
+			s.journal = "begin t 1 1 m h1 10000000\noverlap t 1 2 m h2 11000000\n" + "begin t 1 2 m h2 11000000\nend t 1 2 m h2 11000000\n"
+			s.isolated = []isolation{{span{time.UnixMicro(0), time.UnixMicro(10_000_000)}, "h2"}}
+		}, "while another one was running"},
 		"a state that changes":      {func(s *story) { s.ledger.observe("again", storyTask, a2a.StateWorking, a2a.StateCompleted) }, "the task was TASK_STATE_COMPLETED and is TASK_STATE_WORKING"},
 		"two ends":                  {func(s *story) { s.ledger.observe("again", storyTask, a2a.StateFailed, 0) }, "for one client and TASK_STATE_FAILED for another"},
 		"a second task":             {func(s *story) { s.ledger.acknowledged(storyMessage, "u") }, "with task t, and then with task u"},
@@ -149,11 +192,12 @@ func TestCheckerFinds(t *testing.T) {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	o := &options{kills: 50}
-	first, second := plan(o, seeded(1)), plan(o, seeded(1))
+	plan := (&single{options: o}).plan
+	first, second := plan(seeded(1)), plan(seeded(1))
 	if !slices.Equal(first, second) {
 		t.Error("two plans of one seed differ")
 	}
-	if slices.Equal(first, plan(o, seeded(2))) {
+	if slices.Equal(first, plan(seeded(2))) {
 		t.Error("the plans of two seeds are the same")
 	}
 	kills := 0

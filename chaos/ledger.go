@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,6 +27,7 @@ type knownTask struct {
 	agent    string
 	terminal a2a.TaskState // the first terminal state that was seen; 0: none
 	canceled bool          // a client has sent a cancel
+	stopped  time.Time     // when a cancel was first answered
 	watches  []*watch
 }
 
@@ -170,6 +172,26 @@ func (l *ledger) canceling(id string) {
 	if t := l.tasks[id]; t != nil {
 		t.canceled = true
 	}
+}
+
+// canceled notes that a cancel was answered.
+func (l *ledger) canceled(id string, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counts[countCanceled]++
+	if t := l.tasks[id]; t != nil && t.stopped.IsZero() {
+		t.stopped = at
+	}
+}
+
+// stopped returns when a cancel of a task was answered, zero if none was.
+func (l *ledger) stopped(id string) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.tasks[id]; t != nil {
+		return t.stopped
+	}
+	return time.Time{}
 }
 
 // watched notes what a client saw of a task.

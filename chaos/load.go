@@ -18,7 +18,7 @@ import (
 // load is the clients.
 type load struct {
 	ledger  *ledger
-	server  *server
+	site    *site
 	workers sync.WaitGroup
 	stop    chan struct{} // closed when no more work is begun
 	end     context.Context
@@ -31,11 +31,11 @@ type load struct {
 type runningTask struct{ agent, id string }
 
 // newLoad starts the clients.
-func newLoad(s *server, l *ledger, clients int, seed uint64) *load {
-	d := &load{ledger: l, server: s, stop: make(chan struct{})}
+func newLoad(s *site, l *ledger, clients int, seed uint64) *load {
+	d := &load{ledger: l, site: s, stop: make(chan struct{})}
 	d.end, d.cancel = context.WithCancel(context.Background())
 	for i := range clients {
-		c := &client{load: d, caller: newCaller(s.address), random: rand.New(rand.NewPCG(seed, uint64(i))), number: i}
+		c := &client{load: d, caller: newCaller(s), random: rand.New(rand.NewPCG(seed, uint64(i))), number: i}
 		d.workers.Go(c.run)
 	}
 	return d
@@ -81,7 +81,7 @@ type client struct {
 func (c *client) run() {
 	things := []func(){
 		c.converse, c.converse, c.watchOthers, c.watchOthers, c.cancelSome, c.replies, c.polls, c.polls,
-		c.streams, c.streams, c.streams, c.blocks, c.blocks, c.program, c.program,
+		c.streams, c.streams, c.streams, c.blocks, c.blocks, c.program, c.program, c.twice,
 	}
 	for {
 		select {
@@ -162,7 +162,7 @@ func (c *client) program() {
 func (c *client) cancelSome() {
 	agent, text := "script", "slow 80"
 	if c.random.IntN(3) == 0 {
-		agent, text = programs[c.random.IntN(2)], "work 1000"
+		agent, text = programs[c.random.IntN(2)], "work 6000"
 	}
 	task := c.send(agent, text, "", true)
 	if task == nil {
@@ -170,6 +170,24 @@ func (c *client) cancelSome() {
 	}
 	wait(c.end, time.Duration(c.random.IntN(500))*time.Millisecond)
 	c.cancelTask(agent, task.ID)
+}
+
+// twice sends one message in two requests at once, which reach two nodes when
+// there are several.
+func (c *client) twice() {
+	agent, text := []string{"script", "once", "again"}[c.random.IntN(3)], c.script()
+	if agent != "script" {
+		text = "work " + itoa(20+c.random.IntN(400))
+	}
+	id := c.messageID()
+	c.ledger.sending(id, agent, text)
+	c.ledger.count(countTwice, 1)
+	params := message(id, text, "", c.random.IntN(2) == 0)
+	twin := &client{load: c.load, caller: c.caller.after(), random: rand.New(rand.NewPCG(c.random.Uint64(), 0)), number: c.number}
+	var both sync.WaitGroup
+	both.Go(func() { twin.sendParams(agent, id, "", params) })
+	c.sendParams(agent, id, "", params)
+	both.Wait()
 }
 
 // watchOthers follows a task of another client.
@@ -303,7 +321,7 @@ func (c *client) cancelTask(agent, id string) {
 		if task.Status.State != a2a.StateCanceled {
 			c.ledger.violate(id, "a cancel was answered with %s", task.Status.State)
 		}
-		c.ledger.count(countCanceled, 1)
+		c.ledger.canceled(id, time.Now())
 		return
 	}
 }

@@ -1,9 +1,12 @@
 //go:build unix
 
-// Command chaos kills a server under load again and again and checks that
-// nothing is lost, doubled, reordered or stuck; docs/chaos.md says what exactly.
+// Command chaos does harm to nodes under load again and again and checks that
+// nothing is lost, doubled, reordered or stuck: to one node over SQLite
+// (docs/chaos.md says what exactly), or to a cluster of three with PostgreSQL
+// and NATS in network namespaces of their own (docs/cluster-chaos.md).
 //
 //	go run ./chaos -kills 100 -seed 1
+//	go run ./chaos -cluster -faults 20 -seed 1
 package main
 
 import (
@@ -11,6 +14,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -19,28 +23,20 @@ import (
 	"time"
 )
 
-// The kinds of disruption that are counted.
-const (
-	countKills           = "kills under load"
-	countKillsAtStart    = "kills before the server was ready"
-	countKillsInRecovery = "kills within the recovery"
-	countFreezes         = "freezes for longer than the lease"
-	countStops           = "graceful stops under load"
-	countStarts          = "starts of the server"
-)
-
 type options struct {
-	kills, clients int
-	seed           uint64
-	duration       time.Duration
-	program        string
-	report         string
-	keep           bool
+	kills, faults, clients int
+	cluster                bool
+	bus, only              string
+	seed                   uint64
+	duration               time.Duration
+	program                string
+	report                 string
+	keep                   bool
 }
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == "program" {
-		if err := runProgram(os.Args[2]); err != nil {
+	if child, ok := children[argument(1)]; ok && len(os.Args) == 3 {
+		if err := child(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -48,12 +44,16 @@ func main() {
 	}
 	var o options
 	flag.IntVar(&o.kills, "kills", 5, "kill the server this often; beside that it is frozen and stopped now and then")
-	flag.DurationVar(&o.duration, "duration", 0, "go on with kills until this time is over")
-	flag.IntVar(&o.clients, "clients", 32, "the number of clients")
+	flag.BoolVar(&o.cluster, "cluster", false, "harm a cluster of three nodes with PostgreSQL and NATS; needs root, iproute2 and a PostgreSQL server's programs")
+	flag.IntVar(&o.faults, "faults", 2, "with -cluster: the number of faults of each kind")
+	flag.StringVar(&o.bus, "bus", busNATS, "with -cluster: how nodes wake each other, nats or postgres")
+	flag.StringVar(&o.only, "only", "", "with -cluster: only the kinds of faults whose names contain this `text`")
+	flag.DurationVar(&o.duration, "duration", 0, "go on with accidents until this time is over")
+	flag.IntVar(&o.clients, "clients", 0, "the number of clients (default 32; 16 with -cluster)")
 	flag.Uint64Var(&o.seed, "seed", 1, "the seed of what is decided by chance")
 	flag.StringVar(&o.program, "server", "bin/handoff", "the `program` of the server")
 	flag.StringVar(&o.report, "report", "", "write the counts to this `file`, as Markdown")
-	flag.BoolVar(&o.keep, "keep", false, "keep the store, the journals and the server's log, also when all is well")
+	flag.BoolVar(&o.keep, "keep", false, "keep the store, the journals and the logs, also when all is well")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -64,6 +64,42 @@ func main() {
 	}
 }
 
+func argument(i int) string {
+	if i < len(os.Args) {
+		return os.Args[i]
+	}
+	return ""
+}
+
+// The kinds of bus.
+const (
+	busNATS     = "nats"
+	busPostgres = "postgres"
+)
+
+// children are what this program is when others start it.
+var children = map[string]func(argument string) error{
+	"program": runProgram,
+	"nats":    runNATS,
+}
+
+// trial is what is under test, and what happens to it.
+type trial interface {
+	// site returns the nodes.
+	site() *site
+	// start brings everything up, until all nodes take requests.
+	start(ctx context.Context) error
+	// plan decides what happens, and in which order.
+	plan(r *rand.Rand) []disruption
+	// perform lets one thing happen, and returns when all nodes take requests
+	// again.
+	perform(ctx context.Context, c *checker, step disruption) error
+	// report writes the page about a run without a violation.
+	report(w io.Writer, l *ledger)
+	// end ends what is left, and removes all but the directory.
+	end() error
+}
+
 func run(ctx context.Context, o *options) (err error) {
 	dir, err := os.MkdirTemp("", "chaos-")
 	if err != nil {
@@ -71,26 +107,30 @@ func run(ctx context.Context, o *options) (err error) {
 	}
 	defer func() {
 		if err != nil || o.keep {
-			fmt.Println("store, journals and log are in", dir)
+			fmt.Println("store, journals and logs are in", dir)
 			return
 		}
 		err = os.RemoveAll(dir)
 	}()
-	s, err := newServer(o.program, dir)
+	prepare := newSingle
+	if o.cluster {
+		prepare = newCluster
+	}
+	t, err := prepare(o, dir)
 	if err != nil {
 		return err
 	}
-	defer s.end()
+	defer func() { err = errors.Join(err, t.end()) }()
 	l := newLedger()
-	c := &checker{ledger: l, server: s, admin: newAdmin(s.socket()), caller: newCaller(s.address)}
+	c := newChecker(l, t.site())
 	began := time.Now()
-	if err := disrupt(ctx, o, s, l, c); err != nil {
+	if err := disrupt(ctx, o, t, c); err != nil {
 		return err
 	}
 	fmt.Println("check")
 	// Whatever was interrupted last has the time of a lease, and that of its
 	// work.
-	if err := c.settle(ctx, lease+10*time.Second); err != nil {
+	if err := c.settle(ctx, t.site().lease+10*time.Second); err != nil {
 		return err
 	}
 	if err := c.check(ctx); err != nil {
@@ -110,7 +150,7 @@ func run(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	l.report(file, fmt.Sprintf("go run ./chaos -kills %d -seed %d", o.kills, o.seed))
+	t.report(file, l)
 	return file.Close()
 }
 
@@ -135,7 +175,7 @@ func (c *checker) explain(ctx context.Context) error {
 			fmt.Printf("  %4d %-8s %.300s\n", e.Seq, e.Kind, e.Event)
 		}
 		for _, agent := range programs {
-			text, _ := os.ReadFile(c.server.journal(agent))
+			text, _ := os.ReadFile(c.site.journal(agent))
 			for line := range strings.Lines(string(text)) {
 				if strings.Contains(line, v.task) {
 					fmt.Printf("  journal  %s", line)
@@ -149,53 +189,33 @@ func (c *checker) explain(ctx context.Context) error {
 	return nil
 }
 
-// disruption is one thing that happens to the server.
+// disruption is one thing that happens.
 type disruption string
 
-// seeded returns the source of what happens to the server.
+// seeded returns the source of what happens to the nodes.
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1<<32)) }
 
-// plan decides what happens to the server, and in which order: as many kills as
-// were asked for, and among them freezes and graceful stops.
-func plan(o *options, r *rand.Rand) []disruption {
-	kinds := []disruption{countKills, countKillsAtStart, countKillsInRecovery}
-	var all []disruption
-	for i := range o.kills {
-		switch {
-		case i < len(kinds): // each at least once
-			all = append(all, kinds[i])
-		default:
-			all = append(all, kinds[max(0, r.IntN(5)-2)])
-		}
-	}
-	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	insert := func(d disruption, n int) {
-		for range n {
-			at := r.IntN(len(all) + 1)
-			all = append(all[:at], append([]disruption{d}, all[at:]...)...)
-		}
-	}
-	insert(countFreezes, 1+o.kills/40)
-	insert(countStops, 2+o.kills/10)
-	return all
+// dice decides how long something takes.
+type dice struct{ *rand.Rand }
+
+// between returns a number of milliseconds.
+func (d dice) between(from, to int) time.Duration {
+	return time.Duration(from+d.IntN(to-from)) * time.Millisecond
 }
 
-// disrupt runs the load and lets things happen to the server. When it returns,
-// the server runs, and the clients have finished.
-func disrupt(ctx context.Context, o *options, s *server, l *ledger, c *checker) error {
-	random := seeded(o.seed)
-	between := func(from, to int) time.Duration {
-		return time.Duration(from+random.IntN(to-from)) * time.Millisecond
-	}
-	if err := errors.Join(s.start(), s.ready(ctx)); err != nil {
+// disrupt runs the load and lets things happen. When it returns, the nodes run,
+// and the clients have finished.
+func disrupt(ctx context.Context, o *options, t trial, c *checker) error {
+	if err := t.start(ctx); err != nil {
 		return err
 	}
-	d := newLoad(s, l, o.clients, o.seed)
+	l, random := c.ledger, dice{seeded(o.seed)}
+	load := newLoad(t.site(), l, o.clients, o.seed)
 	began := time.Now()
-	steps := plan(o, random)
+	steps := t.plan(random.Rand)
 	for i := 0; i < len(steps) || time.Since(began) < o.duration; i++ {
 		if i == len(steps) {
-			steps = append(steps, plan(o, random)...)
+			steps = append(steps, t.plan(random.Rand)...)
 		}
 		if l.broken() > 0 || ctx.Err() != nil {
 			break // the sooner it ends, the less there is to read
@@ -203,59 +223,13 @@ func disrupt(ctx context.Context, o *options, s *server, l *ledger, c *checker) 
 		step := steps[i]
 		fmt.Printf("%3d/%d %s\n", i+1, len(steps), step)
 		l.count(string(step), 1)
-		wait(ctx, between(200, 1500))
-		if err := c.perform(ctx, step, between); err != nil {
+		wait(ctx, random.between(200, 1500))
+		if err := t.perform(ctx, c, step); err != nil {
 			l.violate("", "%v", err)
 			break
 		}
 	}
-	l.count(countStarts, s.starts)
-	d.finish(lease + 20*time.Second)
+	l.count(countStarts, t.site().starts())
+	load.finish(t.site().lease + 20*time.Second)
 	return ctx.Err()
-}
-
-// perform lets one thing happen to the server, and returns when it is ready
-// again.
-func (c *checker) perform(ctx context.Context, step disruption, between func(from, to int) time.Duration) error {
-	s := c.server
-	restart := func() error { return errors.Join(s.start(), s.ready(ctx)) }
-	switch step {
-	case countFreezes:
-		return s.freeze(ctx, lease+between(500, 2000))
-	case countStops:
-		// What the kill before it interrupted has been recovered by now.
-		wait(ctx, time.Second)
-		from := time.Now()
-		if err := s.stop(ctx); err != nil {
-			return err
-		}
-		if err := restart(); err != nil {
-			return err
-		}
-		wait(ctx, 1500*time.Millisecond) // a recovery, if there is one, is over
-		c.stops = append(c.stops, span{from, time.Now()})
-		return nil
-	}
-	if err := s.kill(); err != nil {
-		return err
-	}
-	switch step {
-	case countKillsAtStart:
-		if err := s.start(); err != nil {
-			return err
-		}
-		wait(ctx, between(0, 80))
-		if err := s.kill(); err != nil {
-			return err
-		}
-	case countKillsInRecovery:
-		if err := restart(); err != nil {
-			return err
-		}
-		wait(ctx, between(0, 200))
-		if err := s.kill(); err != nil {
-			return err
-		}
-	}
-	return restart()
 }

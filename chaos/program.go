@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 )
@@ -20,6 +22,7 @@ import (
 // What the program of the exec agents writes into its journal.
 const (
 	journalBegin   = "begin"
+	journalStep    = "step" // it has done another part of its work
 	journalEnd     = "end"
 	journalOverlap = "overlap" // another attempt of the task was running
 )
@@ -42,7 +45,7 @@ func runProgram(journal string) error {
 	}
 	message := turn.Messages[len(turn.Messages)-1]
 	note := func(what string) error {
-		line := fmt.Sprintf("%s %s %d %d %d %s\n", what, turn.TaskID, turn.Number, turn.Attempt, os.Getpid(), message.MessageID)
+		line := fmt.Sprintf("%s %s %d %d %s %s %d\n", what, turn.TaskID, turn.Number, turn.Attempt, message.MessageID, whereabouts(), time.Now().UnixMicro())
 		return appendLine(journal, line)
 	}
 	lock, err := os.OpenFile(filepath.Join(journal+".locks", turn.TaskID), os.O_CREATE|os.O_RDWR, 0o600)
@@ -61,18 +64,42 @@ func runProgram(journal string) error {
 	if err := note(journalBegin); err != nil {
 		return err
 	}
-	if err := work(message, turn.Number); err != nil {
+	w := work{turn: turn, note: note}
+	if err := w.do(message.Parts[0].Text); err != nil {
 		return err
 	}
 	return note(journalEnd)
 }
 
-// work does what the message says: "work N" takes N milliseconds for the chunks
+// whereabouts returns where the program runs.
+func whereabouts() string {
+	name, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return "here"
+	}
+	return name
+}
+
+// mark is what the program writes beside each chunk, so that the history shows
+// which attempt has made it, and when.
+type mark struct {
+	Turn    int   `json:"turn"`
+	Attempt int   `json:"attempt"`
+	At      int64 `json:"at"` // microseconds since 1970
+}
+
+// work is what a program does in a turn.
+type work struct {
+	turn *agent.TurnData
+	note func(what string) error
+}
+
+// do does what the message says: "work N" takes N milliseconds for the chunks
 // of an artifact, "quiet N" says nothing for so long and then everything, "ask"
 // asks in the first turn and ends in the second.
-func work(message a2a.Message, turn int) error {
-	verb, argument, _ := strings.Cut(message.Parts[0].Text, " ")
-	if verb == "ask" && turn == 1 {
+func (w *work) do(text string) error {
+	verb, argument, _ := strings.Cut(text, " ")
+	if verb == "ask" && w.turn.Number == 1 {
 		return emit(agent.Step{Ask: &agent.Ask{Content: *agent.Say("What next?")}})
 	}
 	milliseconds, _ := strconv.Atoi(argument)
@@ -83,12 +110,25 @@ func work(message a2a.Message, turn int) error {
 	}
 	for i := range chunksOfProgram {
 		time.Sleep(pause)
-		step := agent.Step{Artifact: &agent.Artifact{ID: "work", Append: i > 0, Last: i == chunksOfProgram-1, Parts: []a2a.Part{a2a.Text(strconv.Itoa(i+1) + " ")}}}
-		if err := emit(step); err != nil {
+		if err := w.note(journalStep); err != nil {
+			return err
+		}
+		if err := w.chunk(i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// chunk emits a chunk of the artifact.
+func (w *work) chunk(i int) error {
+	metadata, err := json.Marshal(mark{Turn: w.turn.Number, Attempt: w.turn.Attempt, At: time.Now().UnixMicro()})
+	if err != nil {
+		return err
+	}
+	part := a2a.Text(strconv.Itoa(i+1) + " ")
+	part.Metadata = a2a.JSON(metadata)
+	return emit(agent.Step{Artifact: &agent.Artifact{ID: "work", Append: i > 0, Last: i == chunksOfProgram-1, Parts: []a2a.Part{part}}})
 }
 
 func emit(s agent.Step) error {
