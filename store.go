@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/bus"
+	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
 	"handoff.example/handoff/internal/store/sqlite"
 )
@@ -21,7 +23,8 @@ type StoreError struct {
 
 // Error returns what is wrong.
 func (e *StoreError) Error() string {
-	return fmt.Sprintf("the store %s cannot be opened: %s", e.Store, config.Conceal(e.Err.Error()))
+	text := strings.TrimPrefix(e.Err.Error(), store.ErrUnavailable.Error()+": ")
+	return fmt.Sprintf("the store %s cannot be opened: %s", e.Store, config.Conceal(text))
 }
 
 // Unwrap returns the error of the store.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"handoff.example/handoff"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/store/postgres"
 )
@@ -20,7 +21,7 @@ func (d *doctor) database(ctx context.Context, c *config.Config) {
 	defer cancel()
 	s, err := postgres.Examine(ctx, c.Store)
 	if err != nil {
-		d.fail(check, postgres.Advice(err), "%s: %s", c.StoreName(), config.Conceal(err.Error()))
+		d.fail(check, postgres.Advice(err), "%v", &handoff.StoreError{Store: c.StoreName(), Err: err})
 		return
 	}
 	tables := fmt.Sprintf("tables of version %d", s.Has)

@@ -40,7 +40,7 @@ func Examine(ctx context.Context, dsn string) (s *State, err error) {
 	s = &State{Place: fmt.Sprintf("%s on %s", c.Database, net.JoinHostPort(c.Host, fmt.Sprint(c.Port))), Local: isLocal(c.Host)}
 	conn, err := pgx.ConnectConfig(ctx, c)
 	if err != nil {
-		return s, unavailable(fmt.Errorf("open database %s: %w", s.Place, err))
+		return s, unavailable(&unreachable{place: s.Place, err: err})
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	fail := func(err error) (*State, error) {
@@ -83,6 +83,21 @@ func Examine(ctx context.Context, dsn string) (s *State, err error) {
 	}
 	return s, nil
 }
+
+// unreachable is an error of a connection, told in one line: that of the last
+// attempt of those that are made at the addresses of a host, with TLS and
+// without.
+type unreachable struct {
+	place string
+	err   error
+}
+
+func (e *unreachable) Error() string {
+	lines := strings.Split(strings.TrimSpace(e.err.Error()), "\n")
+	return fmt.Sprintf("open database %s: %s", e.place, strings.TrimSpace(lines[len(lines)-1]))
+}
+
+func (e *unreachable) Unwrap() error { return e.err }
 
 func isLocal(host string) bool {
 	ip := net.ParseIP(host)
