@@ -100,7 +100,8 @@ func (n NATSOptions) options() (opts []nats.Option, err error) {
 			return nil, fmt.Errorf("read the credentials of the bus: %w; give the path of a .creds file that the node may read", err)
 		}
 		defer clear(text)
-		if _, err := nkeys.ParseDecoratedJWT(text); err != nil {
+		// What has no decoration is returned as it is: it would be sent as the JWT.
+		if token, err := nkeys.ParseDecoratedJWT(text); err != nil || !strings.HasPrefix(token, "eyJ") {
 			return nil, fmt.Errorf("read the credentials of the bus: %s has no user JWT; make the file anew, as with nsc generate creds", n.Credentials)
 		}
 		key, err := nkeys.ParseDecoratedUserNKey(text)
