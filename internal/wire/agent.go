@@ -20,6 +20,8 @@ type Agent struct {
 	InputModes []string
 	Extensions []a2a.AgentExtension
 	Streaming  bool
+	// GRPC says that the agent is reached over gRPC too.
+	GRPC bool
 	// ExtendedCard says that the card declares an extended card. There is none
 	// yet, and the error differs.
 	ExtendedCard bool
@@ -65,6 +67,7 @@ type Set struct {
 	agents map[string]*Agent
 	exact  map[string]endpoint // by path
 	rest   map[string]endpoint // by the path before the operation
+	root   *Agent              // the default one; nil: none
 }
 
 // endpoint is what stands at a path.
@@ -82,6 +85,7 @@ const (
 	endpointCard
 	endpointRPC
 	endpointREST
+	endpointGRPC
 )
 
 // NewSet returns the set of those agents. The card of the agent called byDefault
@@ -106,12 +110,30 @@ func NewSet(agents []*Agent, byDefault string) (*Set, error) {
 	case byDefault == "" && len(agents) == 1:
 		root = agents[0]
 	}
+	s.root = root
 	if root != nil {
 		if _, taken := s.exact[a2a.WellKnownCardPath]; !taken {
 			s.exact[a2a.WellKnownCardPath] = endpoint{agent: root, kind: endpointCard}
 		}
 	}
 	return s, nil
+}
+
+// named returns the agent that the tenant of a request over gRPC leads to, and the
+// tenant that remains: the tenant is the id of an agent, or the id and a tenant of
+// it with a slash between them; "" is the default agent. It returns nil for what
+// is no agent that is reached over gRPC.
+func (s *Set) named(tenant string) (a *Agent, remains string) {
+	a = s.root
+	if tenant != "" {
+		var id string
+		id, remains, _ = strings.Cut(tenant, "/")
+		a = s.agents[id]
+	}
+	if a == nil || !a.GRPC {
+		return nil, ""
+	}
+	return a, remains
 }
 
 // Agent returns the agent with that id, or nil.
@@ -147,6 +169,11 @@ func (s *Set) place(a *Agent) error {
 		put(s.exact, home+"t/"+tenant+a2a.WellKnownCardPath, endpointCard, tenant)
 	}
 	put(s.rest, at(paths.REST), endpointREST, "")
+	if a.GRPC {
+		for _, service := range grpcServices {
+			s.rest[service] = endpoint{kind: endpointGRPC}
+		}
+	}
 	return taken
 }
 

@@ -29,9 +29,10 @@ var (
 	corsHeaders = []string{
 		"Accept", "Authorization", "Content-Type", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions",
 		"Last-Event-ID", "Traceparent", "Tracestate", "X-API-Key", "X-Request-Id",
+		"Connect-Protocol-Version", "Connect-Timeout-Ms", "Grpc-Timeout", "X-Grpc-Web", "X-User-Agent",
 	}
 	corsMethods = []string{"GET, HEAD, POST, DELETE, OPTIONS"}
-	corsExposed = []string{"A2A-Extensions, ETag, Retry-After, WWW-Authenticate, X-Request-Id"}
+	corsExposed = []string{"A2A-Extensions, ETag, Grpc-Message, Grpc-Status, Grpc-Status-Details-Bin, Retry-After, WWW-Authenticate, X-Request-Id"}
 	corsAny     = []string{"*"}
 )
 

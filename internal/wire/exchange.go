@@ -64,7 +64,9 @@ type exchange struct {
 	began  time.Time
 	id     string // of the request
 	form   form
-	span   trace.Span // nil: none
+	via    transport   // nil: the answer is the body of an HTTP answer
+	out    *grpcWriter // of a call over gRPC
+	span   trace.Span  // nil: none
 
 	mediaType []string // of the answer
 	rpcID     []byte   // of a JSON-RPC request, as it came; nil: unknown
@@ -198,6 +200,10 @@ func answer[T any, P interface {
 		return
 	}
 	x.code = codeOK
+	if x.via != nil {
+		x.via.answer(x, v)
+		return
+	}
 	if x.silent {
 		x.send(http.StatusNoContent, nil)
 		return
@@ -249,6 +255,10 @@ func (x *exchange) refuseAs(err error, status int) {
 	}
 	if e.RetryAfter > 0 {
 		header["Retry-After"] = []string{strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10)}
+	}
+	if x.via != nil {
+		x.via.refuse(err, e)
+		return
 	}
 	if x.silent && e.Code != a2a.CodeParse {
 		x.send(http.StatusNoContent, nil)

@@ -255,7 +255,7 @@ func (n *node) agent() *wire.Agent {
 		n.setting.spec(spec)
 	}
 	a := &wire.Agent{
-		Spec: spec, Streaming: true, LastEventID: true,
+		Spec: spec, Streaming: true, GRPC: true, LastEventID: true,
 		InputModes: []string{"text/plain", "text/html", "application/json", "application/octet-stream", "application/pdf"},
 	}
 	if n.setting.agent != nil {
@@ -273,7 +273,7 @@ func (n *node) start(address string) {
 	}
 	a := n.agent()
 	config := engine.Config{
-		Store: n.store, Logger: slog.New(slog.DiscardHandler), Node: "test", Lease: 2 * time.Second,
+		Store: n.store, Logger: slog.New(slog.DiscardHandler), Node: store.Node{Name: "test"}, Lease: 2 * time.Second,
 		Observer: observer{n.fixture},
 		Agents: func(id string) *engine.Spec {
 			if id == a.Spec.ID {

@@ -1,6 +1,6 @@
-// Package wire is the protocol's bindings over HTTP: JSON-RPC (A2A §9) and
-// HTTP+JSON (A2A §11), both with streams as server-sent events. It turns bytes
-// into calls of the engine and back, and does nothing else.
+// Package wire is the protocol's bindings: JSON-RPC (A2A §9) and HTTP+JSON
+// (A2A §11), both with streams as server-sent events, and gRPC (A2A §10). It turns
+// bytes into calls of the engine and back, and does nothing else.
 package wire
 
 import (
@@ -48,14 +48,15 @@ type Options struct {
 	Streams int
 }
 
-// Handler answers everything below /agents/, and at the places that agents have
-// for themselves. Everything else is not found.
+// Handler answers everything below /agents/, at the places that agents have for
+// themselves, and below the services of gRPC. Everything else is not found.
 type Handler struct {
 	opts    Options
 	log     *slog.Logger
 	service service
 	streams streamCount
 	cors    cors
+	grpc    *grpcServer
 	parked  sync.WaitGroup // streams that the server does not know any more
 }
 
@@ -84,13 +85,15 @@ func NewHandler(opts Options) *Handler {
 	if opts.WriteTimeout == 0 {
 		opts.WriteTimeout = 30 * time.Second
 	}
-	return &Handler{
+	h := &Handler{
 		opts:    opts,
 		log:     opts.Logger,
 		service: service{engine: opts.Engine},
 		streams: streamCount{limit: opts.Streams, open: map[string]int{}},
 		cors:    newCORS(opts.CORS),
 	}
+	h.grpc = newGRPCServer(h)
+	return h
 }
 
 // Serves reports whether an agent has something at that path, so that a node
@@ -124,6 +127,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.serveRPC()
 	case endpointREST:
 		x.serveREST(rest)
+	case endpointGRPC:
+		x.serveGRPC(rest)
 	}
 }
 
@@ -151,7 +156,7 @@ func (x *exchange) run(ctx context.Context, p parameters) {
 		x.w.Header()[headerExtensions] = []string{formatExtensions(c.active)}
 	}
 	lasting := ctx
-	if !c.op.streams() {
+	if !c.op.streams() && x.via == nil {
 		var release context.CancelFunc
 		lasting, release = x.outlast(ctx)
 		defer release()

@@ -16,7 +16,8 @@ type ServerOptions struct {
 
 // NewServer returns a server that speaks HTTP/1.1 and HTTP/2, the latter without
 // TLS too (h2c). It has no timeout for whole requests and answers, since streams
-// last; bodies and the writes of streams have their own.
+// last; bodies and the writes of streams have their own. A connection of HTTP/2
+// that is silent is asked whether it is still there.
 func NewServer(handler http.Handler, opts ServerOptions) *http.Server {
 	if opts.HeaderTimeout == 0 {
 		opts.HeaderTimeout = 10 * time.Second
@@ -40,6 +41,7 @@ func NewServer(handler http.Handler, opts ServerOptions) *http.Server {
 		IdleTimeout:       opts.IdleTimeout,
 		MaxHeaderBytes:    opts.HeaderBytes,
 		Protocols:         protocols,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn),
 	}
 }

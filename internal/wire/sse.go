@@ -32,7 +32,10 @@ var (
 // known to be one: until then every error is an ordinary one. open ends when the
 // client sends nothing more; see last.
 func (x *exchange) stream(open context.Context, begin func(context.Context) (*engine.Stream, error)) {
-	ctx := x.outlive(open)
+	ctx := open
+	if x.via == nil {
+		ctx = x.outlive(open)
+	}
 	if err := x.h.streams.enter(x); err != nil {
 		x.refuse(err)
 		return
@@ -48,6 +51,10 @@ func (x *exchange) stream(open context.Context, begin func(context.Context) (*en
 			x.closeStream(stream)
 		}
 	}()
+	if x.via != nil {
+		x.via.stream(ctx, x, stream)
+		return
+	}
 	w := &eventWriter{x: x, out: newResponseOutlet(x)}
 	switch {
 	case stream.Ready():
