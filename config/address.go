@@ -17,7 +17,8 @@ const hidden = "***"
 // What may be secret in an address of which nothing else is known: everything
 // between :// and the last @ of the word, and the value of a password.
 var (
-	userinfo = regexp.MustCompile(`(://)[^\s"']*@`)
+	userinfo = regexp.MustCompile(`://[^\s"']*@`)
+	shown    = regexp.MustCompile(`^://[^:@/?#]*:\*\*\*@$`)
 	named    = regexp.MustCompile(`(?i)(password|passwd)(\s*=\s*)('(?:[^'\\]|\\.)*'?|[^\s&"',]+)`)
 )
 
@@ -26,7 +27,12 @@ var (
 // password=. The rest stays readable.
 func Conceal(text string) string {
 	if strings.Contains(text, "@") {
-		text = userinfo.ReplaceAllString(text, "${1}"+hidden+"@")
+		text = userinfo.ReplaceAllStringFunc(text, func(found string) string {
+			if shown.MatchString(found) {
+				return found // hidden already
+			}
+			return "://" + hidden + "@"
+		})
 	}
 	if strings.Contains(text, "=") {
 		text = named.ReplaceAllString(text, "${1}${2}"+hidden)

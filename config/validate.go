@@ -204,7 +204,9 @@ func (v *validator) store() {
 	case !ok || scheme != "sqlite":
 		hint := hintStore
 		if near := closest(scheme, []string{"sqlite", "postgres", "postgresql"}); ok && near != "" {
-			hint = fmt.Sprintf("did you mean %s: ?", near)
+			if hint = "did you mean sqlite:FILE?"; near != "sqlite" {
+				hint = fmt.Sprintf("did you mean %s://?", near)
+			}
 		}
 		v.problem("store", hint, "is not a store that handoff knows")
 	case path == "" || strings.HasSuffix(path, "/"):

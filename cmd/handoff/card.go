@@ -17,6 +17,7 @@ func newCardCommand(a *app) *cobra.Command {
 	cmd := newGroup("card", "Get, check and make agent cards")
 	cmd.AddCommand(newCardGetCommand(a))
 	cmd.AddCommand(newCardNewCommand(a), newCardLintCommand(a))
+	cmd.AddCommand(newCardSignCommand(a), newCardVerifyCommand(a), newCardKeyCommand(a))
 	return cmd
 }
 

@@ -111,6 +111,7 @@ func newRoot(a *app) *cobra.Command {
 		newReloadCommand,
 		newBackupCommand,
 		newRestoreCommand,
+		newMigrateCommand,
 		newVersionCommand,
 		newDoctorCommand,
 		newBenchCommand,
