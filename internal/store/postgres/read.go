@@ -474,22 +474,31 @@ func (s *Store) Claim(ctx context.Context, scope store.Scope, agent, key string)
 
 var authRequired = strconv.Itoa(int(a2a.StateAuthRequired))
 
-const grantQuery = `SELECT g.id, g.task, g.turn, g.operation, g.text, g.url, g.created, g.expires, g.decided, g.approved, g.note, g.data, g.decider
- FROM grants g JOIN tasks t ON t.id = g.task JOIN realms r ON r.id = t.realm WHERE `
+// grantColumns are what eachGrant reads of the table grants g.
+const grantColumns = "g.id, g.task, g.turn, g.operation, g.text, g.url, g.created, g.expires, g.decided, g.approved, g.note, g.data, g.decider"
 
-func collectGrants(rows pgx.Rows, err error) ([]store.Grant, error) {
-	if err != nil {
-		return nil, err
-	}
+const grantQuery = "SELECT " + grantColumns + " FROM grants g JOIN tasks t ON t.id = g.task JOIN realms r ON r.id = t.realm WHERE "
+
+// eachGrant calls take for every row of a query for grantColumns.
+func eachGrant(rows pgx.Rows, take func(store.Grant) error) error {
 	var g store.Grant
 	var id, task, operation, text, url, note, by []byte
 	var created, expires, decided int64
 	var approved int16
-	var grants []store.Grant
-	_, err = pgx.ForEachRow(rows, []any{&id, &task, &g.Turn, &operation, &text, &url, &created, &expires, &decided, &approved, &note, &g.Data, &by}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &task, &g.Turn, &operation, &text, &url, &created, &expires, &decided, &approved, &note, &g.Data, &by}, func() error {
 		g.ID, g.Task, g.Operation, g.Text, g.URL = string(id), string(task), string(operation), string(text), string(url)
 		g.Note, g.By, g.Approved = string(note), string(by), approved != 0
 		g.Created, g.Expires, g.Decided = record.Time(created), record.Time(expires), record.Time(decided)
+		return take(g)
+	})
+	return err
+}
+
+func collectGrants(rows pgx.Rows, err error) (grants []store.Grant, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	err = eachGrant(rows, func(g store.Grant) error {
 		grants = append(grants, g)
 		return nil
 	})

@@ -90,6 +90,19 @@ func (w *writer) remember(t *record.Row) {
 	w.rows[t.Key] = t
 }
 
+const insertTask = `INSERT INTO tasks (key, id, realm, context, state, wait, seq, rev, status_at, status_row, artifact_row, message_row,
+ lease, turn, attempt, done, messages, read, since, created, expires, meta) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`
+
+// insertTaskArgs are the arguments of insertTask.
+func insertTaskArgs(t *record.Row) []any {
+	return []any{
+		t.Key, t.ID, t.Realm, t.Context, int64(t.State), int64(t.Wait), t.Seq, t.Rev, t.StatusAt.UnixMilli(), t.StatusRow, t.ArtifactRow, t.MessageRow,
+		t.Lease, int64(t.Turn), int64(t.Attempt), int64(t.Done), t.Messages, t.Read, t.Since, record.Milliseconds(t.Created), record.Milliseconds(t.Expires), t.Meta,
+	}
+}
+
+const insertEvents = "INSERT INTO events (id, rev, prev_status, prev_artifact, prev_message, body) VALUES (?,?,?,?,?,?)"
+
 // insert writes a new task and its events.
 func (w *writer) insert(t *record.Row, c *store.Change, at time.Time) (err error) {
 	if t.Realm, err = w.realmID(realm{t.Tenant, t.Owner, t.Agent}); err != nil {
@@ -102,11 +115,7 @@ func (w *writer) insert(t *record.Row, c *store.Change, at time.Time) (err error
 		return err
 	}
 	t.Read = min(t.Read, t.Messages)
-	_, err = w.conn.run(`INSERT INTO tasks (key, id, realm, context, state, wait, seq, rev, status_at, status_row, artifact_row, message_row,
- lease, turn, attempt, done, messages, read, since, created, expires, meta) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-		t.Key, t.ID, t.Realm, t.Context, int64(t.State), int64(t.Wait), t.Seq, t.Rev, at.UnixMilli(), t.StatusRow, t.ArtifactRow, t.MessageRow,
-		t.Lease, int64(t.Turn), int64(t.Attempt), int64(t.Done), t.Messages, t.Read, t.Since, record.Milliseconds(t.Created), record.Milliseconds(t.Expires), t.Meta)
-	if err != nil {
+	if _, err = w.conn.run(insertTask, insertTaskArgs(t)...); err != nil {
 		return err
 	}
 	w.counts.add(t.Realm, t.Context, t.State, 1)
@@ -150,7 +159,7 @@ func (w *writer) addEvents(t *record.Row, events []store.Event, at time.Time) er
 		w.frame = make([]byte, 0, need)
 	}
 	w.frame = record.Append(w.frame[:0], events)
-	_, err := w.conn.run("INSERT INTO events (id, rev, prev_status, prev_artifact, prev_message, body) VALUES (?,?,?,?,?,?)",
+	_, err := w.conn.run(insertEvents,
 		rowID(t.Key, t.Seq), links.Rev, links.StatusRow, links.ArtifactRow, links.MessageRow, w.frame)
 	if cap(w.frame) > maxBatchBytes {
 		w.frame = nil

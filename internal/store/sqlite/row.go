@@ -14,6 +14,7 @@ import (
 const (
 	seqBits = 26
 	maxSeq  = 1<<seqBits - 1
+	maxKey  = 1<<(63-seqBits) - 1
 )
 
 func rowID(task, seq int64) int64 { return task<<seqBits | seq }
