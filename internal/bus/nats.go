@@ -217,8 +217,6 @@ type natsLink struct {
 	current atomic.Pointer[string] // host:port that is connected; nil for none
 }
 
-var errAway = errors.New("no NATS server is connected")
-
 // options returns those of the connection.
 func (l *natsLink) options() []nats.Option {
 	return []nats.Option{
@@ -296,6 +294,7 @@ func (l *natsLink) met() {
 		l.current.Store(&u.Host)
 	}
 	l.relay.mark(incoming, true)
+	l.relay.mark(outgoing, true)
 }
 
 // limit implements link.

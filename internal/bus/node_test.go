@@ -102,8 +102,14 @@ func (j *journal) String() string {
 // says waits until the log contains a text.
 func (j *journal) says(t testing.TB, text string) {
 	t.Helper()
+	j.repeats(t, text, 1)
+}
+
+// repeats waits until the log contains a text so many times.
+func (j *journal) repeats(t testing.TB, text string, times int) {
+	t.Helper()
 	late := time.After(patience)
-	for !strings.Contains(j.String(), text) {
+	for strings.Count(j.String(), text) < times {
 		select {
 		case <-j.line:
 		case <-late:

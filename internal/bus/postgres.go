@@ -63,7 +63,7 @@ func Postgres(ctx context.Context, dsn string, o Options) (Bus, error) {
 	}
 	conn, err := p.listen(ctx)
 	if err != nil {
-		p.relay.log.warn("the bus cannot be reached; the node polls until it can", err, "server", p.server())
+		p.relay.log.seldom("the bus cannot be reached; the node polls until it can", err, "server", p.server())
 	}
 	p.relay.mark(incoming, conn != nil)
 	p.relay.start(p)

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,9 @@ type link interface {
 	// it returns.
 	close()
 }
+
+// errAway is that of a send without a connection.
+var errAway = errors.New("no server is connected")
 
 // direction is one of the two ways of a link.
 type direction int
@@ -122,20 +126,15 @@ func (r *relay) State() State {
 	return s
 }
 
-// mark notes that a direction works, or does not, and returns whether that is
-// news.
-func (r *relay) mark(d direction, up bool) bool {
+// mark notes that a direction works, or does not.
+func (r *relay) mark(d direction, up bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.up[d] == up {
-		return false
-	}
 	before := r.up[incoming] && r.up[outgoing]
 	r.up[d] = up
 	if after := r.up[incoming] && r.up[outgoing]; after != before {
 		r.since = time.Now()
 	}
-	return true
 }
 
 // back says that the server may have come back, so that what waits is tried at
@@ -190,8 +189,9 @@ func (r *relay) sendLoop() {
 // sendBatch sends hints.
 func (r *relay) sendBatch(ctx context.Context, e *encoder, batch map[string]int64, lost bool) error {
 	if err := r.link.send(ctx, e.encode(r.self, batch, lost, r.link.limit())); err != nil {
-		if r.mark(outgoing, false) {
-			r.log.warn("hints cannot be sent", err)
+		r.mark(outgoing, false)
+		if !errors.Is(err, errAway) { // is told by the link
+			r.log.seldom("hints cannot be sent", err, "server", r.link.server())
 		}
 		return err
 	}
