@@ -169,7 +169,7 @@ func parsePrivate(data []byte) (crypto.Signer, error) {
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
-			return nil, errors.New("there is no private key in PEM form")
+			return nil, errNoPrivate
 		}
 		var key any
 		var err error
@@ -196,6 +196,8 @@ func parsePrivate(data []byte) (crypto.Signer, error) {
 	}
 }
 
+var errNoPrivate = errors.New("there is no private key in PEM form")
+
 var errEncrypted = errors.New("the private key is encrypted; store it in clear with mode 0600, for instance with: openssl pkey")
 
 func parseLegacy(block *pem.Block, parse func([]byte) (any, error)) (any, error) {
@@ -203,6 +205,38 @@ func parseLegacy(block *pem.Block, parse func([]byte) (any, error)) (any, error)
 		return nil, errEncrypted
 	}
 	return parse(block.Bytes)
+}
+
+// LoadPublicKey reads the key of a PEM file that has one: public, a certificate
+// that is valid at that time, or private, of which the public part is returned.
+// An empty id is the key's thumbprint.
+func LoadPublicKey(file, id string, now time.Time) (PublicKey, error) {
+	data, err := readBounded(file)
+	if err != nil {
+		return PublicKey{}, fmt.Errorf("read key: %w", err)
+	}
+	var public crypto.PublicKey
+	private, err := parsePrivate(data)
+	switch {
+	case err == nil:
+		public = private.Public()
+	case errors.Is(err, errNoPrivate):
+		var keys []PublicKey
+		if keys, err = ParsePublicPEM(data, now); err == nil && len(keys) > 1 {
+			err = fmt.Errorf("it has %d keys", len(keys))
+		}
+		if err == nil {
+			public = keys[0].key
+		}
+	}
+	var key PublicKey
+	if err == nil {
+		key, err = newPublicKey(public, id)
+	}
+	if err != nil {
+		return PublicKey{}, fmt.Errorf("read key %s: %w", file, err)
+	}
+	return key, nil
 }
 
 // PublicKey is a key that signatures are verified with.

@@ -264,6 +264,40 @@ func TestTrustStore(t *testing.T) {
 	}
 }
 
+func TestLoadPublicKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	key := newKey(t, "EdDSA", "")
+	private, err := key.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spki, err := x509.MarshalPKIXPublicKey(ec.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{
+		"private.pem": private, "public.pem": encode("PUBLIC KEY", spki), "two.pem": append(encode("PUBLIC KEY", spki), encode("PUBLIC KEY", spki)...), "none.pem": nil,
+	} {
+		write(t, filepath.Join(dir, name), data)
+	}
+	if got, err := card.LoadPublicKey(filepath.Join(dir, "private.pem"), "", time.Now()); err != nil || got.ID != key.ID() || got.Algorithm != "EdDSA" {
+		t.Errorf("private: %+v, %v", got, err)
+	}
+	if got, err := card.LoadPublicKey(filepath.Join(dir, "public.pem"), "mine", time.Now()); err != nil || got.ID != "mine" || got.Algorithm != "ES256" {
+		t.Errorf("public: %+v, %v", got, err)
+	}
+	for _, name := range []string{"two.pem", "none.pem", "absent.pem"} {
+		if got, err := card.LoadPublicKey(filepath.Join(dir, name), "", time.Now()); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // A JWS that is no card's is made of the same parts.
 func TestSignOtherPayloads(t *testing.T) {
 	t.Parallel()
