@@ -101,8 +101,9 @@ func sameMessage(q *Request, earlier, mine *store.Claim) error {
 func (e *Engine) makeClaim(ctx context.Context, q *Request, r *run, claim *store.Claim) (*accepted, error) {
 	e.mu.Lock()
 	if earlier := e.claims[keyOf(claim)]; earlier != nil {
+		theirs := earlier.claim
 		e.mu.Unlock()
-		return e.joinClaim(ctx, q, earlier.claim, claim)
+		return e.joinClaim(ctx, q, theirs, claim)
 	}
 	e.claims[keyOf(claim)] = r
 	e.mu.Unlock()
@@ -110,8 +111,8 @@ func (e *Engine) makeClaim(ctx context.Context, q *Request, r *run, claim *store
 	if err == nil {
 		return nil, nil
 	}
-	r.claim = nil
 	e.mu.Lock()
+	r.claim = nil
 	delete(e.claims, keyOf(claim))
 	e.mu.Unlock()
 	if duplicate, ok := errors.AsType[*store.DuplicateError](err); ok {
@@ -176,7 +177,8 @@ func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if r.err != nil {
+		// Beaten by another node: what that one makes of it counts.
+		if r.err != nil && !errors.Is(r.err, errRepeated) {
 			return nil, r.err
 		}
 	}

@@ -348,7 +348,7 @@ func (e *Engine) wait(ctx context.Context) {
 	case <-done:
 	case <-time.After(unwinding):
 		for _, r := range e.active() {
-			r.log().Error("An agent did not return when it was told to stop; it is left behind")
+			e.log.Error("An agent did not return when it was told to stop; it is left behind", "task", r.id, "agent", r.spec.ID)
 		}
 	}
 }
