@@ -43,8 +43,8 @@ race: ## run the tests with the race detector
 	$(GO) test -race -timeout 20m ./...
 
 .PHONY: postgres
-postgres: ## run the tests of the PostgreSQL store; needs the server's programs
-	$(GO) test -tags postgres -timeout 10m ./internal/store/postgres
+postgres: ## run the tests that need PostgreSQL; needs the server's programs
+	$(GO) test -tags postgres -timeout 10m . ./cmd/handoff ./internal/bus/... ./internal/engine ./internal/store/...
 
 .PHONY: interop
 interop: build ## talk to the official clients, Go and JavaScript

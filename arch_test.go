@@ -30,10 +30,15 @@ var floors = map[string]int{
 	"internal/card":             3,
 	"agent":                     2,
 	"internal/store":            2,
+	"internal/bus":              2,
+	"internal/bus/bustest":      3,
 	"a2a":                       1,
 	"internal/netguard":         1,
 	"internal/telemetry":        1,
 	"internal/store/storetest":  4,
+	"internal/store/transfer":   5,
+
+	"internal/store/postgres/postgrestest": 1,
 }
 
 type goPackage struct {
