@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -165,7 +166,7 @@ func (b *builder) copyContext(s *stage, c *instructions.CopyCommand) error {
 	}
 	copied := 0
 	for _, name := range b.context {
-		if c.SourcePaths[0] != "." && !contains(c.SourcePaths, name) {
+		if c.SourcePaths[0] != "." && !slices.Contains(c.SourcePaths, name) {
 			continue
 		}
 		copied++
@@ -222,15 +223,6 @@ func (b *builder) copyStage(s *stage, c *instructions.CopyCommand) error {
 		}
 		return os.Chmod(to, info.Mode().Perm())
 	})
-}
-
-func contains(list []string, name string) bool {
-	for _, s := range list {
-		if s == name {
-			return true
-		}
-	}
-	return false
 }
 
 func copyFile(from, to string) error {
