@@ -406,8 +406,8 @@ func example(t *testing.T) *corev1.Secret {
 }
 
 // environment returns what the container has in its environment, with the values
-// of the example and a key of the given length.
-func environment(t *testing.T, m *manifests, key int) []string {
+// of the example and a key that is long enough.
+func environment(t *testing.T, m *manifests) []string {
 	t.Helper()
 	secret := example(t)
 	var env []string
@@ -423,8 +423,8 @@ func environment(t *testing.T, m *manifests, key int) []string {
 			if ref.Name != secret.Name || !ok {
 				t.Errorf("%s is in %s at %s, which the example has not", e.Name, ref.Name, ref.Key)
 			}
-			if ref.Key == "secret-key" && key > 0 {
-				value = strings.Repeat("k", key)
+			if ref.Key == "secret-key" {
+				value = strings.Repeat("k", 64)
 			}
 			env = append(env, e.Name+"="+value)
 		default:
@@ -440,7 +440,7 @@ func TestConfigurationIsCorrect(t *testing.T) {
 	t.Parallel()
 	m := plain(t)
 	text := m.config.Data["handoff.yaml"]
-	env := environment(t, m, 64)
+	env := environment(t, m)
 	// What the pod mounts is not here.
 	local := strings.Replace(text, "/run/handoff/", t.TempDir()+"/", 1)
 	if local == text {

@@ -40,11 +40,7 @@ func newContainer(t *testing.T, c dockerspec.DockerOCIImageConfig) *container {
 	if _, err := fmt.Sscanf(c.User, "%d:%d", &r.uid, &r.gid); err != nil {
 		t.Fatal(err)
 	}
-	// What docs/deploy.md has mounted and set.
-	const key = "/run/secrets/handoff_key"
-	r.mount(t, "/etc/handoff/handoff.yaml", read(t, "handoff.yaml"))
-	r.mount(t, key, []byte(strings.Repeat("k", 64)))
-	r.env = append(c.Env, "HANDOFF_LISTEN=127.0.0.1:0", "HANDOFF_SECRET_KEY_FILE="+key)
+	r.env = c.Env
 	return r
 }
 
@@ -99,7 +95,7 @@ func (l *log) String() string {
 	return l.text.String()
 }
 
-var ready = regexp.MustCompile(`msg="The node is ready" address=(\S+)`)
+var ready = regexp.MustCompile(`"The node is ready"\W+address\W+([\d.]+:\d+)`)
 
 // start starts the node as the image says, and returns where it listens.
 func (c *container) start(t *testing.T, command []string) (cmd *exec.Cmd, address string) {
@@ -147,6 +143,11 @@ func TestImageRuns(t *testing.T) {
 	t.Parallel()
 	config := imageConfig(t)
 	c := newContainer(t, config)
+	// What docs/deploy.md has mounted and set.
+	const key = "/run/secrets/handoff_key"
+	c.mount(t, "/etc/handoff/handoff.yaml", read(t, "handoff.yaml"))
+	c.mount(t, key, []byte(strings.Repeat("k", 64)))
+	c.env = append(c.env, "HANDOFF_LISTEN=127.0.0.1:0", "HANDOFF_SECRET_KEY_FILE="+key)
 	health := config.Healthcheck.Test
 	if len(health) < 2 || health[0] != "CMD" {
 		t.Fatalf("the health check %q needs a shell, and there is none", health)
