@@ -5,6 +5,7 @@ package postgres_test
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
+	"handoff.example/handoff/internal/store/sqlite"
+	"handoff.example/handoff/internal/store/transfer"
 )
 
 const parallel = 32
@@ -238,4 +241,35 @@ func BenchmarkList(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkTransfer moves 100,000 tasks of four events, with their claims, from
+// a file to a database.
+func BenchmarkTransfer(b *testing.B) {
+	const tasks = 100_000
+	file := filepath.Join(b.TempDir(), "from.db")
+	s, err := sqlite.Open(b.Context(), file, sqlite.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	each(tasks, 256, func(i int) {
+		c := fourEvents(i)
+		c.Claim = &store.Claim{Owner: "ann", Agent: "echo", Key: fmt.Sprint(i), Hash: make([]byte, 32), Task: c.Insert.ID, Expires: time.Now().Add(time.Hour)}
+		if err := s.Commit(b.Context(), c); err != nil {
+			b.Error(err)
+		}
+	})
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	server, err := durable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := transfer.Move(b.Context(), "sqlite:"+file, server.url(newSchema(b)), transfer.Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(tasks*float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }

@@ -21,6 +21,8 @@ type cursor struct {
 const (
 	maxInflight = 1024 // committers of all nodes
 	maxCursor   = 4096
+	// firstRevision is lower than those of any time at which this was run.
+	firstRevision = 1_500_000_000_000 << timeBits
 )
 
 // unitOf returns the number of the unit that a revision belongs to.
@@ -62,6 +64,9 @@ func decodeCursor(token string, digest record.Digest) (cursor, error) {
 		return cursor{}, store.ErrBadCursor
 	}
 	c := cursor{rev: n[0], key: n[1], after: n[2]}
+	if c.rev < firstRevision {
+		return cursor{}, store.ErrBadCursor // of the store that this one was filled from
+	}
 	last := unitOf(c.rev)
 	for _, behind := range n[3:] {
 		if last -= behind; last < 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -413,4 +414,80 @@ func TestPingEnds(t *testing.T) {
 	if err := node.Ping(t.Context()); err != nil {
 		t.Errorf("ping later: %v", err)
 	}
+}
+
+// TestDatabaseWasAway keeps the database away for longer than the leases of its
+// nodes: none of them is dead before it had a whole lease to renew in. A node
+// that has left is, at once.
+func TestDatabaseWasAway(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, true)
+	dsn := withSchema(s.dsn(), newSchema(t))
+	node := openAt(t, dsn, postgres.Options{})
+	epochs := map[string]int64{}
+	for name, lease := range map[string]time.Duration{"long": time.Hour, "short": time.Millisecond, "left": time.Hour} {
+		epoch, err := node.Join(t.Context(), store.Node{Name: name}, lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		epochs[name] = epoch
+		c := working(name)
+		c.Insert.Lease = epoch
+		c.Claim = &store.Claim{Owner: "ann", Agent: "echo", Key: name, Lease: epoch}
+		if err := node.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := node.Leave(t.Context(), epochs["left"]); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.stop("immediate"), s.start()); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, dsn, "UPDATE nodes SET expires = 1") // the database was away for so long
+
+	check := func(when string, dead ...string) {
+		t.Helper()
+		rows, err := node.Orphans(t.Context(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var orphans []string
+		for _, row := range rows {
+			orphans = append(orphans, row.ID)
+		}
+		slices.Sort(orphans)
+		if !slices.Equal(orphans, dead) {
+			t.Errorf("%s: orphans %v, want %v", when, orphans, dead)
+		}
+		nodes, err := node.Nodes(t.Context())
+		if err != nil || len(nodes) != 2 {
+			t.Fatalf("%s: nodes %+v, %v", when, nodes, err)
+		}
+		for _, n := range nodes {
+			if n.Alive == slices.Contains(dead, n.Name) {
+				t.Errorf("%s: alive is %v of %s", when, n.Alive, n.Name)
+			}
+		}
+		for name := range epochs {
+			// With a claim of the same batch in which it would be replaced.
+			again := &store.Change{Claim: &store.Claim{Owner: "ann", Agent: "echo", Key: name, Lease: epochs[name], Expires: time.UnixMilli(1)}}
+			err := node.Commit(t.Context(), again)
+			_, stands := errors.AsType[*store.DuplicateError](err)
+			if stands == slices.Contains(dead, name) {
+				t.Errorf("%s: claim of %s: %v", when, name, err)
+			}
+		}
+	}
+	check("after the restart", "left", "short")
+	execute(t, dsn, "UPDATE nodes SET lease = 0") // it has passed since
+	execute(t, dsn, "UPDATE claims SET expires = 0")
+	check("a lease later", "left", "long", "short")
+
+	// Whoever comes back is alive again.
+	if err := node.Renew(t.Context(), epochs["long"], time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, dsn, "UPDATE claims SET expires = 0")
+	check("after it was renewed", "left", "short")
 }

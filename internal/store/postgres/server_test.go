@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -144,6 +145,11 @@ func (s *server) close() error {
 
 func (s *server) dsn() string {
 	return fmt.Sprintf("host=%s port=%d user=handoff dbname=postgres", s.folder, s.port)
+}
+
+// url is the address of a schema as a URL.
+func (s *server) url(schema string) string {
+	return "postgres://handoff@/postgres?" + url.Values{"host": {s.folder}, "port": {strconv.Itoa(s.port)}, "search_path": {schema}}.Encode()
 }
 
 // withSchema returns a DSN for the tables of one schema.

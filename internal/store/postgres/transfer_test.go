@@ -4,8 +4,6 @@ package postgres_test
 
 import (
 	"errors"
-	"fmt"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,7 +22,7 @@ func urlOf(schema string) string {
 	if shared == nil {
 		return withSchema(sharedDSN, schema)
 	}
-	return "postgres://handoff@/postgres?" + url.Values{"host": {shared.folder}, "port": {fmt.Sprint(shared.port)}, "search_path": {schema}}.Encode()
+	return shared.url(schema)
 }
 
 // TestTransfer moves a store from a file to a database, to another schema of
@@ -59,6 +57,16 @@ func TestTransfer(t *testing.T) {
 			t.Errorf("report: %+v", report)
 		}
 	}
+	// Tokens of pages are good in the store that gave them alone.
+	firstPage := func(s store.Store) string {
+		t.Helper()
+		page, err := s.List(t.Context(), store.ForAll(), store.ListQuery{PageSize: 3})
+		if err != nil || page.Next == "" {
+			t.Fatalf("first page: %+v, %v", page, err)
+		}
+		return page.Next
+	}
+	token := ""
 	var want *storetest.Answers
 	for i, open := range []func() (store.Store, error){
 		func() (store.Store, error) {
@@ -74,6 +82,12 @@ func TestTransfer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if i%2 == 1 { // the kind of store has changed
+			if _, err := s.List(t.Context(), store.ForAll(), store.ListQuery{PageSize: 3, Cursor: token}); !errors.Is(err, store.ErrBadCursor) {
+				t.Errorf("token of number %d in the next: %v", i-1, err)
+			}
+		}
+		token = firstPage(s)
 		got := storetest.Ask(t, s)
 		if i == 0 {
 			want = got

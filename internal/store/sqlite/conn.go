@@ -176,7 +176,7 @@ func blob(v driver.Value) []byte {
 // unavailable wraps an error of SQLite, a file or a context as one of the
 // store.
 func unavailable(err error) error {
-	if err == nil || errors.Is(err, store.ErrUnavailable) {
+	if err == nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrBadCursor) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

@@ -49,10 +49,14 @@ func (s *Store) List(ctx context.Context, scope store.Scope, q store.ListQuery) 
 	page := &store.Page{}
 	err := s.snapshot(ctx, func(c *conn) error {
 		l := &lister{conn: c, ctx: ctx, scope: scope, query: &q}
+		var rev, key int64
+		if _, err := c.one(func(v values) { rev, key = integer(v[0]), integer(v[1]) }, "SELECT rev, key FROM clock"); err != nil {
+			return err
+		}
 		if q.Cursor == "" {
-			if _, err := c.one(func(v values) { at.rev, at.key = integer(v[0]), integer(v[1]) }, "SELECT rev, key FROM clock"); err != nil {
-				return err
-			}
+			at.rev, at.key = rev, key
+		} else if at.rev > rev {
+			return store.ErrBadCursor // of the store that this one was filled from
 		}
 		if err := l.prepare(); err != nil {
 			return err

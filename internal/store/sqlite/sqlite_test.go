@@ -355,3 +355,46 @@ func TestDeleteLong(t *testing.T) {
 	}
 	checkFile(t, s)
 }
+
+// TestOlderTables opens a store that version 1 has made, with what is in it.
+func TestOlderTables(t *testing.T) {
+	t.Parallel()
+	first, err := os.ReadFile("migrations/00001_init.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "old.db")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{
+		string(first),
+		"CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT, version_id INTEGER NOT NULL, is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')))",
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1)",
+		"INSERT INTO nodes (epoch, node, expires) VALUES (1, 'old', 4000000000000)",
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	s := openFile(t, file, sqlite.Options{})
+	nodes, err := s.Nodes(t.Context())
+	if err != nil || len(nodes) != 1 || nodes[0].Name != "old" || !nodes[0].Alive || nodes[0].Digest != nil {
+		t.Errorf("nodes: %+v, %v", nodes, err)
+	}
+	id, err := s.Cluster(t.Context())
+	if err != nil || len(id) != 32 {
+		t.Errorf("cluster %q, %v", id, err)
+	}
+	if err := s.Commit(t.Context(), working("t")); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := openFile(t, file, sqlite.Options{}).Cluster(t.Context()); err != nil || again != id {
+		t.Errorf("cluster was %q and is %q, %v", id, again, err)
+	}
+}
