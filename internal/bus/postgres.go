@@ -22,6 +22,7 @@ const (
 	maxPayload = 7999
 
 	connectTimeout = 5 * time.Second
+	helloTimeout   = 2 * time.Second // for a notification of one's own
 	// A connection that has been silent for so long is asked whether it lives.
 	silence = 30 * time.Second
 )
@@ -220,9 +221,11 @@ func (p *postgresLink) subscribe(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_notify($1, $2)", p.channel, hello); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
+	waiting, cancel := context.WithTimeout(ctx, helloTimeout)
+	defer cancel()
 	for {
-		n, err := conn.WaitForNotification(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
+		n, err := conn.WaitForNotification(waiting)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			return errDeaf
 		}
 		if err != nil {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +61,18 @@ func (f *fakeLink) send(ctx context.Context, messages [][]byte) error {
 	return nil
 }
 
+// seen is what the server has got.
+type seen struct {
+	calls, lost int
+	got         map[string]int64
+}
+
+func (f *fakeLink) seen() seen {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return seen{f.calls, f.lost, maps.Clone(f.got)}
+}
+
 func (f *fakeLink) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,7 +103,7 @@ func TestHintsThatCannotBeSent(t *testing.T) {
 		}
 		r.Publish(Hint{"good", 1})
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]int64{"good": 1}, f.got); diff != "" {
+		if diff := cmp.Diff(map[string]int64{"good": 1}, f.seen().got); diff != "" {
 			t.Error(diff)
 		}
 		if s := r.State(); s.Dropped != 5 || s.Sent != 1 {
@@ -106,20 +120,20 @@ func TestHintsAreGatheredForAWindow(t *testing.T) {
 		time.Sleep(time.Second) // of the clock of the bubble: the link is idle
 		r.Publish(Hint{"a", 1})
 		synctest.Wait()
-		if f.calls != 1 {
-			t.Errorf("the first hint waits: %d calls", f.calls)
+		if f.seen().calls != 1 {
+			t.Errorf("the first hint waits: %d calls", f.seen().calls)
 		}
 		for i := range int64(100) {
 			r.Publish(Hint{"a", 100 - i}) // the highest comes first
 		}
 		synctest.Wait()
-		if f.calls != 1 {
-			t.Errorf("%d calls within the window", f.calls)
+		if f.seen().calls != 1 {
+			t.Errorf("%d calls within the window", f.seen().calls)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]int64{"a": 100}, f.got); f.calls != 2 || diff != "" {
-			t.Errorf("%d calls, %s", f.calls, diff)
+		if diff := cmp.Diff(map[string]int64{"a": 100}, f.seen().got); f.seen().calls != 2 || diff != "" {
+			t.Errorf("%d calls, %s", f.seen().calls, diff)
 		}
 		if s := r.State(); s.Sent != 2 {
 			t.Errorf("state %+v", s)
@@ -137,20 +151,21 @@ func TestHintsWaitForTheServer(t *testing.T) {
 		r.Publish(Hint{"b", 1})
 		time.Sleep(time.Minute)
 		r.Publish(Hint{"a", 2})
+		synctest.Wait()
 		if s := r.State(); s.Connected || s.Sent != 0 || s.Dropped != 0 {
 			t.Errorf("state while away %+v", s)
 		}
-		if f.calls > 30 {
-			t.Errorf("%d attempts in a minute", f.calls)
+		if f.seen().calls > 30 {
+			t.Errorf("%d attempts in a minute", f.seen().calls)
 		}
 		f.fail(nil)
 		r.back()
 		synctest.Wait()
-		if diff := cmp.Diff(map[string]int64{"a": 2, "b": 1}, f.got); diff != "" {
+		if diff := cmp.Diff(map[string]int64{"a": 2, "b": 1}, f.seen().got); diff != "" {
 			t.Error(diff)
 		}
-		if s := r.State(); !s.Connected || !s.Since.Equal(time.Now()) || f.lost != 0 {
-			t.Errorf("state when back %+v, %d messages say that hints were lost", s, f.lost)
+		if s := r.State(); !s.Connected || !s.Since.Equal(time.Now()) || f.seen().lost != 0 {
+			t.Errorf("state when back %+v, %d messages say that hints were lost", s, f.seen().lost)
 		}
 	})
 }
@@ -170,8 +185,9 @@ func TestHintsAreDroppedUnderPressure(t *testing.T) {
 		}
 		f.fail(nil)
 		time.Sleep(time.Minute)
-		if len(f.got) != maxWaiting || f.got["0"] != 2 || f.lost != 1 {
-			t.Errorf("%d hints, sequence %d, %d messages say that hints were lost", len(f.got), f.got["0"], f.lost)
+		synctest.Wait()
+		if len(f.seen().got) != maxWaiting || f.seen().got["0"] != 2 || f.seen().lost != 1 {
+			t.Errorf("%d hints, sequence %d, %d messages say that hints were lost", len(f.seen().got), f.seen().got["0"], f.seen().lost)
 		}
 	})
 }
@@ -187,7 +203,7 @@ func TestCloseSendsWhatWaits(t *testing.T) {
 			t.Error(err)
 		}
 		r.Publish(Hint{"late", 1})
-		if diff := cmp.Diff(map[string]int64{"a": 1}, f.got); diff != "" {
+		if diff := cmp.Diff(map[string]int64{"a": 1}, f.seen().got); diff != "" {
 			t.Error(diff)
 		}
 		if s := r.State(); s.Dropped != 1 {
@@ -270,24 +286,24 @@ func TestTooManyHintsAreAReasonToPoll(t *testing.T) {
 func TestRestoredIsCalledOnceASecondAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		restored := 0
-		r := startRelay(t, &fakeLink{}, Options{Restored: func() { restored++ }})
+		var restored atomic.Int64
+		r := startRelay(t, &fakeLink{}, Options{Restored: func() { restored.Add(1) }})
 		for i := range 100 {
 			r.receive(hintsOf(nil, true)) // another node has lost hints, or says so
 			synctest.Wait()
-			if i == 0 && restored != 1 {
-				t.Errorf("restored %d times after the first", restored)
+			if i == 0 && restored.Load() != 1 {
+				t.Errorf("restored %d times after the first", restored.Load())
 			}
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if restored != 2 {
-			t.Errorf("restored %d times, want 2", restored)
+		if restored.Load() != 2 {
+			t.Errorf("restored %d times, want 2", restored.Load())
 		}
 		r.restore()
 		synctest.Wait()
-		if restored != 3 {
-			t.Errorf("restored %d times, want 3", restored)
+		if restored.Load() != 3 {
+			t.Errorf("restored %d times, want 3", restored.Load())
 		}
 	})
 }
