@@ -19,6 +19,10 @@ import (
 // is over.
 const settling = 20 * time.Second
 
+// refusing is how long a node without a store may take to say so. Where packets
+// vanish it has to give up waiting first.
+const refusing = 20 * time.Second
+
 // vigil is a task that waits for its client, and a stream of it through each
 // node. Such a stream has nothing to say, and must not end when the store or the
 // bus is away; when they are back, the task goes on, and all streams show it.
@@ -91,16 +95,22 @@ func (w *vigil) follow(ctx context.Context, n *server, opened func()) {
 // refused checks that nodes without a store are alive, and say when to try
 // again.
 func (w *vigil) refused(ctx context.Context, nodes ...*server) {
+	var all sync.WaitGroup
 	for _, n := range nodes {
-		if code, err := n.asks(ctx, "/healthz"); ctx.Err() == nil && code != http.StatusOK {
-			w.ledger.violate("", "%s is not alive without its store: %d, %v", n.name, code, err)
-		}
-		_, err := w.client.caller.only(n.address).call(ctx, "script", "GetTask", taskID(w.task))
-		if ctx.Err() == nil && (err == nil || a2a.CodeOf(err) != a2a.CodeUnavailable || errors.Is(err, errGone)) {
-			w.ledger.violate(w.task, "%s without its store answers: %v", n.name, err)
-		}
-		w.ledger.count(countAway, 1)
+		all.Go(func() {
+			if code, err := n.asks(ctx, "/healthz"); ctx.Err() == nil && code != http.StatusOK {
+				w.ledger.violate("", "%s is not alive without its store: %d, %v", n.name, code, err)
+			}
+			caller := w.client.caller.only(n.address)
+			caller.patience = refusing
+			_, err := caller.call(ctx, "script", "GetTask", taskID(w.task))
+			if ctx.Err() == nil && (err == nil || a2a.CodeOf(err) != a2a.CodeUnavailable || errors.Is(err, errGone)) {
+				w.ledger.violate(w.task, "%s without its store answers: %v", n.name, err)
+			}
+			w.ledger.count(countAway, 1)
+		})
 	}
+	all.Wait()
 }
 
 // finish lets the task go on. All streams have to show its end.
