@@ -187,10 +187,8 @@ func (h *hub) gone(task string) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.last > 0 { // otherwise it does not exist yet
-		t.absent = true
-		t.announce()
-	}
+	t.absent = true
+	t.announce()
 }
 
 func (h *hub) topic(task string) *topic {
@@ -200,20 +198,30 @@ func (h *hub) topic(task string) *topic {
 	return s.topics[task]
 }
 
+// exists reports whether something was heard of the task: a new one is watched
+// before it is committed.
+func (t *topic) exists() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last > 0
+}
+
 func (t *topic) isAbsent() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.absent
 }
 
-// tasks returns the tasks that are watched.
+// tasks returns the tasks that are watched and exist.
 func (h *hub) tasks() []string {
 	var ids []string
 	for i := range h.shards {
 		s := &h.shards[i]
 		s.mu.Lock()
-		for id := range s.topics {
-			ids = append(ids, id)
+		for id, t := range s.topics {
+			if t.exists() {
+				ids = append(ids, id)
+			}
 		}
 		s.mu.Unlock()
 	}

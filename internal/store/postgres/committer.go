@@ -74,6 +74,9 @@ func (k *committer) commit(batch []*op) {
 		err = fmt.Errorf("%w: %w", store.ErrConflict, err)
 	} else {
 		err = unavailable(err)
+		if isGone(err) {
+			k.queue.refuse(err) // they would only wait for the same
+		}
 	}
 	for _, o := range batch {
 		o.err = err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -22,9 +23,11 @@ const (
 	idleTimeout = 2 * time.Second
 	lockTimeout = 10 * time.Second
 	// A server that does not answer for so long is taken for dead.
-	callTimeout   = 15 * time.Second
+	callTimeout   = 6 * time.Second
 	commitTimeout = 15 * time.Second
 	minVersion    = 140000
+	// silence is how long a server may leave unacknowledged what it was sent.
+	silence = 4 * time.Second
 )
 
 // parse returns the configuration of connections to a database. The error
@@ -37,6 +40,11 @@ func parse(dsn string) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
+	dialer := net.Dialer{
+		Timeout: config.ConnConfig.ConnectTimeout, Control: control,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence, Interval: time.Second, Count: 3},
+	}
+	config.ConnConfig.DialFunc = dialer.DialContext
 	params := config.ConnConfig.RuntimeParams
 	for name, value := range map[string]string{
 		"application_name":                    "handoff",

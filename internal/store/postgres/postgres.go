@@ -62,6 +62,7 @@ type Store struct {
 	pool  *pgxpool.Pool
 	queue *queue
 	fold  *folder
+	gate  gate
 
 	closing sync.Once
 }
@@ -145,21 +146,38 @@ type session interface {
 }
 
 // read calls do with a connection, and again with another one when that is
-// found to be broken: a server that was restarted leaves a pool of them.
+// found to be broken: a server that was restarted leaves a pool of them. A
+// server that does not answer is given up.
 func (s *Store) read(ctx context.Context, do func(ctx context.Context, c *pgxpool.Conn) error) error {
-	var err error
-	for range s.pool.Config().MaxConns + 1 {
-		if err = s.try(ctx, do); !isBroken(err) || ctx.Err() != nil {
-			break
+	return s.bounded(ctx, func(ctx context.Context) (err error) {
+		for range s.pool.Config().MaxConns + 1 {
+			if err = s.try(ctx, do); !isBroken(err) || ctx.Err() != nil {
+				break
+			}
 		}
+		return err
+	})
+}
+
+// bounded calls do, which uses the database, unless that is away.
+func (s *Store) bounded(ctx context.Context, do func(ctx context.Context) error) error {
+	leave, err := s.gate.enter()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err = do(bounded)
+	if ctx.Err() != nil && err != nil {
+		leave(context.Canceled)
+	} else {
+		leave(err)
 	}
 	return unavailable(err)
 }
 
-// try calls do with a connection. A server that does not answer is given up.
+// try calls do with a connection.
 func (s *Store) try(ctx context.Context, do func(ctx context.Context, c *pgxpool.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		if s.queue.isClosed() {
@@ -174,15 +192,16 @@ func (s *Store) try(ctx context.Context, do func(ctx context.Context, c *pgxpool
 // transact runs do in a transaction that writes, again when it collided with
 // another.
 func (s *Store) transact(ctx context.Context, do func(ctx context.Context, tx pgx.Tx) error) error {
-	var err error
-	for range maxAttempts {
-		err = s.try(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
-			return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return do(ctx, tx) })
-		})
-		if !isCollision(err) {
-			break
+	return s.bounded(ctx, func(ctx context.Context) (err error) {
+		for range maxAttempts {
+			err = s.try(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
+				return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return do(ctx, tx) })
+			})
+			if !isCollision(err) {
+				break
+			}
+			runtime.Gosched()
 		}
-		runtime.Gosched()
-	}
-	return unavailable(err)
+		return err
+	})
 }

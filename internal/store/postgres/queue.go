@@ -59,13 +59,19 @@ func (s *Store) Commit(ctx context.Context, c *store.Change) error {
 	for i := range c.Events {
 		size += len(c.Events[i].Body)
 	}
+	leave, err := s.gate.enter()
+	if err != nil {
+		return err
+	}
 	o := ops.Get().(*op)
 	o.change, o.size = c, size
 	if err := s.queue.put(ctx, o); err != nil {
+		leave(context.Canceled)
 		return err
 	}
 	<-o.done
-	err := o.err
+	err = o.err
+	leave(err)
 	o.change, o.err, o.size = nil, nil, 0
 	ops.Put(o)
 	return err
