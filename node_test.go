@@ -3,8 +3,10 @@ package handoff_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,7 +21,20 @@ import (
 	"handoff.example/handoff/client"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// atEnd is called when all tests have ended.
+var atEnd []func() error
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		for _, f := range atEnd {
+			if err := f(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = max(code, 1)
+			}
+		}
+		os.Exit(code)
+	}))
+}
 
 const configuration = `
 store: sqlite:tasks.db
@@ -231,6 +246,44 @@ func TestTheAdminSocketReplacesNoFile(t *testing.T) {
 	}
 	if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
 		t.Errorf("the file is now %q, %v", text, err)
+	}
+}
+
+func TestANodeLeavesTheSocketOfALivingOneAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	serve := func(store string) error {
+		c := load(t, filepath.Join(dir, store+".yaml"), strings.Replace(configuration, "store: sqlite:tasks.db", "listen: 127.0.0.1:0\nsocket: s\nstore: sqlite:"+store+".db", 1))
+		node, err := handoff.New(c, handoff.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return node.ListenAndServe(t.Context())
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve("first"); err == nil || !strings.Contains(err.Error(), socket) || !strings.Contains(err.Error(), "--socket") {
+		t.Errorf("beside a living node: %v", err)
+	}
+	// One that nobody answers on is replaced: it is what a crash leaves behind.
+	listener.SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t, filepath.Join(dir, "second.yaml"), strings.Replace(configuration, "store: sqlite:tasks.db", "listen: 127.0.0.1:0\nsocket: s\nstore: sqlite:second.db", 1))
+	node, err := handoff.New(c, handoff.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- node.ListenAndServe(ctx) }()
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("after a dead one: %v", err)
 	}
 }
 
