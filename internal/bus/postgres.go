@@ -39,6 +39,11 @@ var errDeaf = errors.New("the connection does not hear what is notified on it: a
 // NOTIFY takes a lock of the whole server when it commits. So a node has one
 // statement under way at a time, with all hints that were gathered meanwhile.
 func Postgres(ctx context.Context, dsn string, o Options) (Bus, error) {
+	return newPostgres(ctx, dsn, silence, o)
+}
+
+// newPostgres is Postgres with a limit of the silence of a connection.
+func newPostgres(ctx context.Context, dsn string, silence time.Duration, o Options) (Bus, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
@@ -61,6 +66,7 @@ func Postgres(ctx context.Context, dsn string, o Options) (Bus, error) {
 		relay:   newRelay("postgres", o, newReporter(o.Logger, "postgres", []string{config.Password})),
 		config:  config,
 		channel: "handoff_hints_" + label(o.Cluster),
+		silence: silence,
 	}
 	conn, err := p.listen(ctx)
 	if err != nil {
@@ -77,6 +83,7 @@ type postgresLink struct {
 	relay     *relay
 	config    *pgx.ConnConfig
 	channel   string
+	silence   time.Duration
 	listening sync.WaitGroup // listenLoop
 
 	sender *pgx.Conn // of the goroutine that sends; nil when there is none
@@ -241,7 +248,7 @@ func (p *postgresLink) subscribe(ctx context.Context, conn *pgx.Conn) error {
 // hear receives from a connection until it breaks.
 func (p *postgresLink) hear(ctx context.Context, conn *pgx.Conn) error {
 	for {
-		waiting, cancel := context.WithTimeout(ctx, silence)
+		waiting, cancel := context.WithTimeout(ctx, p.silence)
 		n, err := conn.WaitForNotification(waiting)
 		cancel()
 		switch {

@@ -181,6 +181,31 @@ func TestPostgresConnectionIsKilled(t *testing.T) {
 	}
 }
 
+func TestPostgresAsksASilentConnection(t *testing.T) {
+	t.Parallel()
+	dsn, cluster := postgrestest.DSN(t), uuid.NewString()
+	name := "bus_" + cluster
+	a := startPostgres(t, cluster, dsn)
+	b := startNode(t, cluster, func(ctx context.Context, o bus.Options) (bus.Bus, error) {
+		return bus.NewPostgres(ctx, postgrestest.With(dsn, "application_name", name), 5*time.Millisecond, o)
+	})
+	last := int64(-1)
+	for asked := 0; asked < 3; { // until the server has got three questions
+		n := execute(t, dsn, "SELECT coalesce(max(extract(epoch FROM query_start) * 1e6)::bigint, 0) FROM pg_stat_activity WHERE application_name = $1 AND query LIKE '%ping%'", name)
+		if n > last && n > 0 {
+			asked++
+			last = n
+		}
+	}
+	for seq := range int64(100) {
+		a.Publish(bus.Hint{Task: "t", Seq: seq})
+		b.hears(t, bus.Hint{Task: "t", Seq: seq})
+	}
+	if len(b.restored) != 0 || !b.State().Connected {
+		t.Errorf("the connection did not last: %+v\n%s", b.State(), b.log)
+	}
+}
+
 func TestPostgresServerComesBack(t *testing.T) {
 	t.Parallel()
 	s, err := postgrestest.New(false)

@@ -1,0 +1,4 @@
+package bus
+
+// NewPostgres is newPostgres, for tests.
+var NewPostgres = newPostgres
