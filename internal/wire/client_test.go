@@ -15,10 +15,14 @@ import (
 	"testing"
 	"time"
 
+	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
 	"handoff.example/handoff/a2a"
 )
 
-// binding is one of the two bindings.
+// binding is one of the bindings.
 type binding string
 
 const (
@@ -26,7 +30,7 @@ const (
 	rest binding = "rest"
 )
 
-// onBoth runs a test over both bindings.
+// onBoth runs a test over the two bindings of JSON.
 func onBoth(t *testing.T, test func(t *testing.T, b binding)) {
 	t.Helper()
 	t.Parallel()
@@ -65,6 +69,7 @@ type answer struct {
 	Result json.RawMessage
 	Error  *a2a.Error
 	Number int // of a JSON-RPC error, or the HTTP status
+	grpc   *status.Status
 }
 
 // request builds the request for an operation.
@@ -213,6 +218,9 @@ func (a *answer) rest() {
 // call carries out an operation.
 func (n *node) call(b binding, op string, params any, edit ...func(*http.Request)) *answer {
 	n.t.Helper()
+	if b == overGRPC {
+		return n.callGRPC(op, params, edit)
+	}
 	return n.do(b, n.request(b, op, params, edit...))
 }
 
@@ -261,6 +269,10 @@ func (n *node) until(id string, state a2a.TaskState) *a2a.Task {
 // isError checks an error by its JSON-RPC number, over either binding.
 func (a *answer) isError(t testing.TB, code a2a.Code) {
 	t.Helper()
+	if a.grpc != nil {
+		a.isStatus(t, code)
+		return
+	}
 	want := code.JSONRPC()
 	if strings.HasPrefix(string(a.Body), `{"error":{`) {
 		want = code.HTTPStatus()
@@ -303,11 +315,18 @@ type sse struct {
 	lines    *bufio.Reader
 	cancel   context.CancelFunc
 	comments []string
+
+	messages grpc.ClientStream // over gRPC, instead of lines
+	first    *pb.StreamResponse
+	over     error
 }
 
 // open opens a stream; refused is not nil when the answer is none.
 func (n *node) open(b binding, op string, params any, edit ...func(*http.Request)) (s *sse, refused *answer) {
 	n.t.Helper()
+	if b == overGRPC {
+		return n.openGRPC(op, params, edit)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	r := n.request(b, op, params, edit...).WithContext(ctx)
 	response, err := n.client.Do(r)
@@ -337,11 +356,16 @@ func (n *node) stream(b binding, op string, params any, edit ...func(*http.Reque
 
 func (s *sse) close() {
 	s.cancel()
-	_ = s.response.Body.Close()
+	if s.response != nil {
+		_ = s.response.Body.Close()
+	}
 }
 
 // next returns the next event, and io.EOF after the last one.
 func (s *sse) next() (*event, error) {
+	if s.messages != nil {
+		return s.nextMessage()
+	}
 	e := &event{}
 	for {
 		line, err := s.lines.ReadBytes('\n')

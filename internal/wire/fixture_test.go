@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/auth"
@@ -227,6 +229,8 @@ type node struct {
 	client  *http.Client
 	served  chan struct{}
 	killed  []*engine.Engine
+	dialing sync.Once
+	conn    *grpc.ClientConn // of gRPC; nil until it is needed
 }
 
 // newNode starts a node.
@@ -348,6 +352,9 @@ func (n *node) restart() {
 }
 
 func (n *node) close() {
+	if n.conn != nil {
+		_ = n.conn.Close()
+	}
 	n.client.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

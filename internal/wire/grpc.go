@@ -93,7 +93,7 @@ func unary[T any, P request[T]](s *grpcServer, op operation, options connect.Han
 	s.operations[op.String()] = grpcOperation{op, connect.NewUnaryHandler("/"+serviceA2A+"/"+op.String(),
 		func(ctx context.Context, r *connect.Request[protoRequest[T, P]]) (*connect.Response[protoReply], error) {
 			c := &grpcCall{}
-			exchangeOf(ctx).callGRPC(ctx, c, r.Msg.message, r.Msg.err, s.depth)
+			exchangeOf(ctx).callGRPC(ctx, c, r.Msg.get(), r.Msg.err, s.depth)
 			if c.err != nil {
 				return nil, c.err
 			}
@@ -106,7 +106,7 @@ func streaming[T any, P request[T]](s *grpcServer, op operation, options connect
 	s.operations[op.String()] = grpcOperation{op, connect.NewServerStreamHandler("/"+serviceA2A+"/"+op.String(),
 		func(ctx context.Context, r *connect.Request[protoRequest[T, P]], stream *connect.ServerStream[protoReply]) error {
 			c := &grpcCall{events: stream}
-			exchangeOf(ctx).callGRPC(ctx, c, r.Msg.message, r.Msg.err, s.depth)
+			exchangeOf(ctx).callGRPC(ctx, c, r.Msg.get(), r.Msg.err, s.depth)
 			return c.err
 		}, options)}
 }

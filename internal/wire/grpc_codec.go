@@ -17,6 +17,14 @@ type protoRequest[T any, P request[T]] struct {
 	err     error
 }
 
+// get returns the message. One without bytes is never decoded.
+func (r *protoRequest[T, P]) get() proto.Message {
+	if r.message == nil {
+		r.message = new(T)
+	}
+	return r.message
+}
+
 // received is a protoRequest of any type.
 type received interface {
 	decode(read func(proto.Message) error)

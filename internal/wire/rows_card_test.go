@@ -254,7 +254,7 @@ func (p plain) Write(b []byte) (int, error) { return p.inner.Write(b) }
 func (p plain) Unwrap() http.ResponseWriter { return p.inner }
 
 func TestStreamsFlushThroughMiddleware(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{wrap: func(h http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(plain{w}, r) })
 		}})

@@ -177,7 +177,7 @@ func TestJSONRPCNotifications(t *testing.T) {
 }
 
 func TestRow104_WrappedErrors(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		n.call(b, "SendMessage", send("wrapped")).isError(t, a2a.CodeTaskNotCancelable)
 	})
@@ -662,7 +662,7 @@ func (l *lines) text() string {
 }
 
 func TestRequestLog(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		log := &lines{}
 		var observed sync.Map
 		n := newNode(t, setting{options: func(o *wire.Options) {
@@ -693,7 +693,7 @@ func TestRequestLog(t *testing.T) {
 }
 
 func TestTraceparentReachesTheAgent(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		got := make(chan string, 1)
 		n := newNode(t, setting{spec: runs(func(turn *agent.Turn) error {
@@ -708,7 +708,7 @@ func TestTraceparentReachesTheAgent(t *testing.T) {
 }
 
 func TestAcceptReachesTheAgent(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		got := make(chan agent.Info, 1)
 		n := newNode(t, setting{
 			spec: runs(func(turn *agent.Turn) error {
@@ -728,7 +728,7 @@ func TestAcceptReachesTheAgent(t *testing.T) {
 }
 
 func TestServerSpans(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		spans := tracetest.NewSpanRecorder()
 		provider := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
 		got := make(chan string, 1)

@@ -85,7 +85,7 @@ func TestFramesAreOneLine(t *testing.T) {
 }
 
 func TestRow92_LargeParts(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		content := make([]byte, 9<<20)
 		for i := range content {
@@ -101,7 +101,7 @@ func TestRow92_LargeParts(t *testing.T) {
 }
 
 func TestRow92AndS12_BodiesOverTheLimit(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{options: func(o *wire.Options) { o.BodyBytes = 64 << 10 }})
 		for _, size := range []int{65 << 10, 200 << 10, 8 << 20} {
 			for _, announced := range []bool{true, false} {
@@ -128,7 +128,7 @@ func TestRow92AndS12_BodiesOverTheLimit(t *testing.T) {
 }
 
 func TestRow93_Nulls(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		a := n.raw(b, "SendMessage", `{"tenant":null,"metadata":null,"configuration":null,"message":{"messageId":"m","contextId":null,"role":"ROLE_USER","parts":[{"text":"echo x","metadata":null}],"metadata":null,"extensions":null,"referenceTaskIds":null}}`)
 		if a.Error != nil {
@@ -167,7 +167,7 @@ func TestRow94_Enums(t *testing.T) {
 }
 
 func TestRow95And96_UnknownFields(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		params := `{"x_new":{"a":1},"configuration":{"x_new":{"a":1}},"message":{"x_new":[{"a":1}],"messageId":"m","role":"ROLE_USER","parts":[{"x_new":1,"text":"echo x"}]}}`
 		a := n.raw(b, "SendMessage", params)
@@ -219,7 +219,7 @@ func keys(t *testing.T, data []byte) []string {
 }
 
 func TestRow99_MediaTypes(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{agent: func(a *wire.Agent) { a.InputModes = []string{"text/plain", "application/json", "audio/*"} }})
 		skill := func(params, id string) string {
 			return strings.Replace(params, `"role"`, `"metadata":{"skillId":"`+id+`"},"role"`, 1)

@@ -28,7 +28,7 @@ func now(params object) object {
 }
 
 func TestRow31_CancelEndsTheTask(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		for _, params := range []object{now(send("slow 300")), send("ask")} {
 			id := n.sent(b, params).ID
@@ -47,7 +47,7 @@ func TestRow31_CancelEndsTheTask(t *testing.T) {
 }
 
 func TestRow32_LateEndOfACanceledTask(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		s := n.stream(b, "SendStreamingMessage", send("stubborn"))
 		id := s.must().Task.ID
@@ -73,7 +73,7 @@ func TestRow32_LateEndOfACanceledTask(t *testing.T) {
 }
 
 func TestRow34_SecondCancel(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		id := n.sent(b, send("ask")).ID
 		first := n.ok(b, "CancelTask", object{"id": id})
@@ -86,7 +86,7 @@ func TestRow34_SecondCancel(t *testing.T) {
 }
 
 func TestRow36_ReturnedTasksExist(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		for range 20 {
 			id := n.sent(b, now(send("never"))).ID
@@ -99,7 +99,7 @@ func TestRow36_ReturnedTasksExist(t *testing.T) {
 }
 
 func TestRow37_ReturnImmediately(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{second: 200 * time.Millisecond})
 		within(t, 450*time.Millisecond, func() {
 			if got := n.sent(b, now(send("slow 3"))).Status.State; got != a2a.StateSubmitted && got != a2a.StateWorking {
@@ -149,7 +149,7 @@ func TestRow38_BlockingSendsUnderLoad(t *testing.T) {
 }
 
 func TestRow40_OneTurnAtATime(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		gate := make(chan struct{})
 		var running, most atomic.Int64
 		n := newNode(t, setting{spec: func(s *engine.Spec) {
@@ -195,7 +195,7 @@ func TestRow40_OneTurnAtATime(t *testing.T) {
 }
 
 func TestRow42_FailuresDoNotLeak(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		for text, want := range map[string]string{
 			"latefail": "The warehouse is closed.",
@@ -252,7 +252,7 @@ func TestRow43_StoreOutage(t *testing.T) {
 }
 
 func TestRow44_StalledRunsFail(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{spec: func(s *engine.Spec) { s.Limits.Inactivity = 80 * time.Millisecond }})
 		within(t, 3*time.Second, func() {
 			task := n.sent(b, send("never"))
@@ -291,7 +291,7 @@ func TestRow44_CrashedRuns(t *testing.T) {
 }
 
 func TestRow45_RepeatedMessages(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		params := send("slow 1")
 		ids := make([]string, 10)
@@ -324,7 +324,7 @@ func TestRow45_RepeatedMessages(t *testing.T) {
 }
 
 func TestRow47_UnknownTask(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		n.call(b, "SendMessage", send("echo x", object{"taskId": "nope"})).isError(t, a2a.CodeTaskNotFound)
 		_, refused := n.open(b, "SendStreamingMessage", send("echo x", object{"taskId": "nope"}))
@@ -336,7 +336,7 @@ func TestRow47_UnknownTask(t *testing.T) {
 }
 
 func TestRow48_ContextOfATask(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		task := n.sent(b, send("ask", object{"contextId": "c-1"}))
 		a := n.call(b, "SendMessage", send("x", object{"taskId": task.ID, "contextId": "c-2"}))
@@ -354,7 +354,7 @@ func TestRow48_ContextOfATask(t *testing.T) {
 }
 
 func TestRow49_MessageToAFinishedTask(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		task := n.sent(b, send("echo x"))
 		n.call(b, "SendMessage", send("x", object{"taskId": task.ID})).isError(t, a2a.CodeUnsupportedOperation)
@@ -367,7 +367,7 @@ func TestRow49_MessageToAFinishedTask(t *testing.T) {
 }
 
 func TestRow54_HistoryLength(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		// user, agent, user, agent, user: five messages.
 		id := n.sent(b, send("ask")).ID
@@ -447,7 +447,7 @@ func TestRow55_LongConversationsStayCheap(t *testing.T) {
 }
 
 func TestRow56AndS23_NothingCrosses(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		var group sync.WaitGroup
 		for i := range 50 {
@@ -474,7 +474,7 @@ func TestRow56AndS23_NothingCrosses(t *testing.T) {
 }
 
 func TestRow57_IdsOfTheAgentsMessages(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		for _, given := range []string{"c-1", ""} {
 			more := object{}
@@ -496,7 +496,7 @@ func TestRow57_IdsOfTheAgentsMessages(t *testing.T) {
 }
 
 func TestRow58_TasksSurviveACrash(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		completed := n.sent(b, send("echo x"))
 		parked := n.sent(b, send("ask"))
@@ -554,7 +554,7 @@ func TestRow64_Shutdown(t *testing.T) {
 }
 
 func TestRow65_Retention(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{spec: func(s *engine.Spec) { s.Retention = 50 * time.Millisecond }})
 		id := n.sent(b, send("echo x")).ID
 		eventually(t, "the task has expired", func() bool {

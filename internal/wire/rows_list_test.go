@@ -15,7 +15,7 @@ import (
 )
 
 func TestRow66_UnfilteredList(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		n.sent(b, send("echo x"))
 		n.sent(b, send("ask", object{"contextId": "c-1"}))
@@ -64,7 +64,7 @@ func TestRow67_EmptyListAndBadPages(t *testing.T) {
 }
 
 func TestRow67_Pages(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		var want []string
 		for range 5 {
@@ -171,7 +171,7 @@ func TestRow71_BadQueryParameters(t *testing.T) {
 // TestAnonymousListNeedsContext checks the fourth rule of the design: anonymous
 // callers share an owner, and must not see each other's tasks.
 func TestAnonymousListNeedsContext(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{options: func(o *wire.Options) {
 			o.Auth = testCallers{&auth.Anonymous{Policy: auth.PolicyEverywhere}}
 		}})

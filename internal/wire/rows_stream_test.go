@@ -3,6 +3,7 @@ package wire_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -24,7 +25,7 @@ import (
 )
 
 func TestRow01_SubscribeToParkedTask(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		task := n.sent(b, send("ask"))
 		s := n.stream(b, "SubscribeToTask", object{"id": task.ID})
@@ -40,7 +41,7 @@ func TestRow01_SubscribeToParkedTask(t *testing.T) {
 }
 
 func TestRow02_SubscribeToFinishedOrUnknownTask(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		task := n.sent(b, send("echo hi"))
 		_, refused := n.open(b, "SubscribeToTask", object{"id": task.ID})
@@ -54,7 +55,7 @@ func TestRow02_SubscribeToFinishedOrUnknownTask(t *testing.T) {
 }
 
 func TestRow03_SubscribeAfterRestart(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		task := n.sent(b, send("ask"))
 		n.restart()
@@ -148,7 +149,7 @@ func TestLastEventIDIsOptIn(t *testing.T) {
 }
 
 func TestRow06_FirstEventsAreNotMissed(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		want := []string{"task SUBMITTED", "status WORKING", "artifact", "status COMPLETED"}
 		for range 250 {
@@ -204,7 +205,7 @@ func (r *throttled) Read(b []byte) (int, error) {
 }
 
 func TestRow08_NoStateOnTheWireThatIsNotStored(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		gate, tried := make(chan struct{}), make(chan error, 1)
 		n := newNode(t, setting{spec: runs(func(turn *agent.Turn) error {
 			_ = turn.Working("soon")
@@ -268,7 +269,7 @@ func TestRow10And11_StreamsStayAlive(t *testing.T) {
 }
 
 func TestRow10_FirstFrameIsNotHeldBack(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		within(t, 5*time.Second, func() {
 			s := n.stream(b, "SendStreamingMessage", send("slow 600"))
@@ -278,7 +279,7 @@ func TestRow10_FirstFrameIsNotHeldBack(t *testing.T) {
 }
 
 func TestRow12_RefusalsOfStreamsAreOrdinaryErrors(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		_, refused := n.open(b, "SendStreamingMessage", object{})
 		refused.isError(t, a2a.CodeInvalidParams)
@@ -298,7 +299,7 @@ func TestRow12_RefusalsOfStreamsAreOrdinaryErrors(t *testing.T) {
 }
 
 func TestRow13_FailureInTheMiddle(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		events := n.stream(b, "SendStreamingMessage", send("latefail")).rest()
 		want := []string{"task SUBMITTED", "status WORKING", "artifact", "status FAILED"}
@@ -319,13 +320,13 @@ type failing struct {
 
 func (f *failing) Task(ctx context.Context, scope store.Scope, id string) (*store.Task, error) {
 	if f.broken.Load() {
-		return nil, fmt.Errorf("disk on fire: %w", store.ErrUnavailable)
+		return nil, errors.New("disk on fire") // for one that is only away, the stream waits
 	}
 	return f.Store.Task(ctx, scope, id)
 }
 
 func TestRow13_ErrorFrameEndsTheStream(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		broken, gate := &failing{}, make(chan struct{})
 		n := newNode(t, setting{
 			engine: func(c *engine.Config) { broken.Store, c.Store = c.Store, broken },
@@ -389,7 +390,7 @@ func TestRow14_FramesAreEnvelopes(t *testing.T) {
 }
 
 func TestRow15_OrderIsTheProtocols(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		for text, want := range map[string][]string{
 			"statusfirst": {"task SUBMITTED", "status WORKING", "status WORKING", "status COMPLETED"},
@@ -404,7 +405,7 @@ func TestRow15_OrderIsTheProtocols(t *testing.T) {
 }
 
 func TestRow16_FailuresAreTasks(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		for _, text := range []string{"fail", "panic"} {
 			task := n.sent(b, send(text))
@@ -423,7 +424,7 @@ func TestRow16_FailuresAreTasks(t *testing.T) {
 }
 
 func TestRow18_SubscriptionShowsTheState(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		task := n.sent(b, send("ask"))
 		got := n.stream(b, "SubscribeToTask", object{"id": task.ID}).must()
@@ -435,7 +436,7 @@ func TestRow18_SubscriptionShowsTheState(t *testing.T) {
 }
 
 func TestRow19_StreamEndsAtInputRequired(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		events := n.stream(b, "SendStreamingMessage", send("ask")).rest()
 		if last := events[len(events)-1]; last.state() != "TASK_STATE_INPUT_REQUIRED" {
@@ -445,7 +446,7 @@ func TestRow19_StreamEndsAtInputRequired(t *testing.T) {
 }
 
 func TestRow20_StreamStaysOpenAtAuthRequired(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		s := n.stream(b, "SendStreamingMessage", send("auth"))
 		e := s.must()
@@ -470,7 +471,7 @@ func TestRow20_StreamStaysOpenAtAuthRequired(t *testing.T) {
 }
 
 func TestRow21_DisconnectCancelsNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{begun: make(chan string, 9)})
 		s := n.stream(b, "SendStreamingMessage", send("slow 3"))
 		id := s.must().Task.ID
@@ -554,7 +555,7 @@ func TestRow24_SubscribersLeave(t *testing.T) {
 }
 
 func TestRow26_AppendToAnUnknownArtifact(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		events := n.stream(b, "SendStreamingMessage", send("appendfirst")).rest()
 		stored := n.task(b, events[0].Task.ID)
@@ -568,7 +569,7 @@ func TestRow26_AppendToAnUnknownArtifact(t *testing.T) {
 }
 
 func TestRow27_ChunksAreNeitherLostNorDoubled(t *testing.T) {
-	onBoth(t, func(t *testing.T, b binding) {
+	onEach(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{})
 		for text, want := range map[string][]string{"chunks": {"A", "B", "C"}, "replace": {"AB"}} {
 			events := n.stream(b, "SendStreamingMessage", send(text)).rest()
