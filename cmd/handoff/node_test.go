@@ -33,20 +33,25 @@ func TestNodeScripts(t *testing.T) {
 			env.Values[serverKey{}] = &serving{}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"serve":   cmdServe,
-			"signal":  cmdSignal,
-			"ended":   cmdEnded,
-			"logged":  cmdLogged,
-			"append":  cmdAppend,
-			"replace": cmdReplace,
-			"capture": cmdCapture,
-			"exits":   cmdExits,
-			"occupy":  cmdOccupy,
-			"mode":    cmdMode,
-			"until":   cmdUntil,
-		},
+		Cmds: nodeCommands(),
 	})
+}
+
+// nodeCommands are what scripts about nodes can do.
+func nodeCommands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		"serve":   cmdServe,
+		"signal":  cmdSignal,
+		"ended":   cmdEnded,
+		"logged":  cmdLogged,
+		"append":  cmdAppend,
+		"replace": cmdReplace,
+		"capture": cmdCapture,
+		"exits":   cmdExits,
+		"occupy":  cmdOccupy,
+		"mode":    cmdMode,
+		"until":   cmdUntil,
+	}
 }
 
 // patience of tests is how long they wait for what happens at once.
@@ -88,6 +93,9 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	process := exec.Command(program, append([]string{"serve", "--listen", "127.0.0.1:0", "--shutdown-grace", "5s"}, args...)...)
 	process.Dir = ts.MkAbs(".")
 	process.Env = append(os.Environ(), "HOME="+ts.Getenv("HOME"), "TZ=UTC")
+	for _, name := range []string{"FOLDER", "PASSWORD", "SCHEMA"} {
+		process.Env = append(process.Env, "DATABASE_"+name+"="+ts.Getenv("DATABASE_"+name))
+	}
 	*s = serving{process: process, log: &lineLog{changed: make(chan struct{})}, ended: make(chan struct{})}
 	process.Stderr = s.log
 	ts.Check(process.Start())
@@ -119,6 +127,9 @@ func ready(ts *testscript.TestScript, args []string) {
 	}
 	node, err := socketNode(c)
 	ts.Check(err)
+	if slices.Contains(args, "-c") { // a configuration with a database
+		node = socketAt(ts.MkAbs("handoff.sock"))
+	}
 	defer node.close()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -39,12 +39,12 @@ type restored struct {
 }
 
 func (a *app) restore(ctx context.Context, f *nodeFlags, file string, force bool) error {
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return failf(codeNotFound, "there is no such backup: %s", file)
-	}
 	path, err := f.storePath()
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return failf(codeNotFound, "there is no such backup: %s", file)
 	}
 	result, err := sqlite.Restore(ctx, file, path, force)
 	switch {
