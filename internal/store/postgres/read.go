@@ -71,7 +71,8 @@ func (s *Store) Task(ctx context.Context, scope store.Scope, id string) (*store.
 	return &t.Task, nil
 }
 
-// Tasks returns the rows of those tasks that exist.
+// Tasks returns the rows of those tasks that exist. The limits keep a planner
+// from reading a whole table when many are asked for.
 func (s *Store) Tasks(ctx context.Context, scope store.Scope, ids []string) ([]store.Task, error) {
 	if len(ids) > store.MaxTasks {
 		return nil, store.ErrTooMany
@@ -83,7 +84,9 @@ func (s *Store) Tasks(ctx context.Context, scope store.Scope, ids []string) ([]s
 	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		args := arguments{bytesOf(ids)}
 		condition := within(scope, &args)
-		rows, err := collectTasks(c.Query(ctx, "SELECT "+taskColumns+" FROM tasks t JOIN realms r ON r.id = t.realm WHERE t.id = ANY($1::bytea[]) AND "+condition, args...))
+		rows, err := collectTasks(c.Query(ctx, "SELECT "+taskColumns+` FROM (SELECT DISTINCT id FROM unnest($1::bytea[]) AS u(id)) w
+ CROSS JOIN LATERAL (SELECT * FROM tasks x WHERE x.id = w.id LIMIT 1) t
+ CROSS JOIN LATERAL (SELECT * FROM realms y WHERE y.id = t.realm LIMIT 1) r WHERE `+condition, args...))
 		tasks = make([]store.Task, len(rows))
 		for i, row := range rows {
 			tasks[i] = row.Task
