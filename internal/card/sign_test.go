@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -704,5 +705,30 @@ func TestKeysThatAreRefused(t *testing.T) {
 	}
 	if _, err := card.GenerateSigningKey("HS256"); err == nil {
 		t.Error("a key for HS256 is made")
+	}
+}
+
+// The official SDKs for JavaScript (1.3.0) and Python (1.3.0) have signed these
+// cards; interop/cards does it anew.
+func TestCardsThatTheSDKsSigned(t *testing.T) {
+	t.Parallel()
+	store := &card.TrustStore{}
+	if err := store.Load("testdata/sdk-jwks.json", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"js", "python"} {
+		data, err := os.ReadFile("testdata/sdk-" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		verifier := &card.Verifier{Policy: card.PolicyRequire, Trusted: store}
+		result, err := verifier.Verify(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]card.Status{card.StatusGood, card.StatusGood, card.StatusGood}, statuses(result)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		refused(t, verifier, bytes.Replace(data, []byte(`"version": "1.0.0"`), []byte(`"version": "1.0.1"`), 1))
 	}
 }
