@@ -36,7 +36,7 @@ test: ## run the tests that need Go alone
 	$(GO) test -timeout 10m ./...
 
 .PHONY: test-all
-test-all: lint generated race postgres interop chaos-quick cross ## everything; needs Node.js and PostgreSQL too, and fails where a part is missing
+test-all: lint generated race postgres interop deploy chaos-quick cross ## everything; needs root, Node.js, PostgreSQL and systemd too, and fails where a part is missing
 
 .PHONY: race
 race: ## run the tests with the race detector
@@ -45,6 +45,10 @@ race: ## run the tests with the race detector
 .PHONY: postgres
 postgres: ## run the tests that need PostgreSQL; needs the server's programs
 	$(GO) test -tags postgres -timeout 10m . ./cmd/handoff ./internal/bus/... ./internal/engine ./internal/store/...
+
+.PHONY: deploy
+deploy: build ## check the deployment files; needs root, systemd and PostgreSQL
+	$(MAKE) -C deploy check
 
 .PHONY: interop
 interop: build ## talk to the official clients, Go and JavaScript
