@@ -63,31 +63,79 @@ func call(ctx context.Context, client *http.Client, url, body, want string) ([]b
 // the server that is measured: requests are made beforehand, and of an answer
 // only the length and the wanted text are looked at.
 func rate(ctx context.Context, url, text, want string, n int) (float64, error) {
-	host, path, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+	return rateAt(ctx, []string{url}, connections, text, want, n)
+}
+
+// rateAt is rate with so many connections, which go to several servers by turns.
+func rateAt(ctx context.Context, urls []string, connections int, text, want string, n int) (float64, error) {
 	var left atomic.Int64
 	left.Store(int64(n))
-	errs := make(chan error, connections)
-	var group sync.WaitGroup
 	began := time.Now()
-	for range connections {
+	err := sendOver(ctx, connections, urls, text, want, func() bool { return left.Add(-1) >= 0 })
+	return float64(n) / time.Since(began).Seconds(), err
+}
+
+// pace sends messages at a rate until the context ends, if the servers can keep
+// up with it, and returns how many were answered.
+func pace(ctx context.Context, urls []string, text, want string, perSecond float64) (int64, error) {
+	tokens := make(chan struct{}, connections)
+	var sent atomic.Int64
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		ticker := time.NewTicker(5 * time.Millisecond)
+		defer ticker.Stop()
+		began, given := time.Now(), 0.0
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			for due := time.Since(began).Seconds() * perSecond; given < due; given++ {
+				select {
+				case tokens <- struct{}{}:
+				default: // they cannot keep up
+				}
+			}
+		}
+	})
+	// A request under way is answered before its connection ends.
+	err := sendOver(context.WithoutCancel(ctx), connections, urls, text, want, func() bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tokens:
+			sent.Add(1)
+			return true
+		}
+	})
+	ticking.Wait()
+	return sent.Load(), err
+}
+
+// sendOver sends messages over n connections, for as long as next says so.
+func sendOver(ctx context.Context, n int, urls []string, text, want string, next func() bool) error {
+	errs := make(chan error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		host, path, _ := strings.Cut(strings.TrimPrefix(urls[i%len(urls)], "http://"), "/")
 		group.Go(func() {
-			if err := sendAll(ctx, host, "/"+path, text, want, &left); err != nil {
+			if err := sendAll(ctx, host, "/"+path, text, want, next); err != nil {
 				errs <- err
 			}
 		})
 	}
 	group.Wait()
-	took := time.Since(began)
 	select {
 	case err := <-errs:
-		return 0, err
+		return err
 	default:
-		return float64(n) / took.Seconds(), nil
+		return nil
 	}
 }
 
-// sendAll sends messages over one connection until none is left.
-func sendAll(ctx context.Context, host, path, text, want string, left *atomic.Int64) error {
+// sendAll sends messages over one connection, for as long as next says so.
+func sendAll(ctx context.Context, host, path, text, want string, next func() bool) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
 	if err != nil {
 		return err
@@ -99,7 +147,7 @@ func sendAll(ctx context.Context, host, path, text, want string, left *atomic.In
 	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nA2A-Version: 1.0\r\nContent-Length: %d\r\n\r\n%s", path, host, len(b), b)
 	id := bytes.Index(request, []byte(number))
 	var answer []byte
-	for left.Add(-1) >= 0 {
+	for next() {
 		for i, n := len(number)-1, ids.Add(1); i >= 0; i, n = i-1, n/10 {
 			request[id+i] = byte('0' + n%10)
 		}

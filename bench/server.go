@@ -45,20 +45,33 @@ agents:
             - repeat: {times: "{{.Match 1}}", every: 20ms, do: [{artifact: {id: a, append: true, parts: [{text: "` + chunk + `"}]}}]}
         - when: {text: "^slow (.*)"}
           do: [{working: {}}, {sleep: "{{.Match 1}}s"}]
+        - when: {text: "^pulse (.*)"}
+          do:
+            - working: {}
+            - sleep: 1s
+            - repeat: {times: "{{.Match 1}}", every: 20ms, do: [{artifact: {id: a, append: true, parts: [{text: "` + chunk + `"}]}}]}
+        - when: {text: "^spread (.*)"}
+          do: [{working: {}}, {sleep: 30ms}, {artifact: {parts: [{text: "{{.Match 1}}"}]}}, {sleep: 30ms}]
         - when: {text: "^ask"}
           do: [{ask: "Which one?"}]
 `
 
 // process is a server that is measured.
 type process struct {
-	cmd  *exec.Cmd
-	url  string // of JSON-RPC
-	dir  string
-	took time.Duration // from start to ready
+	cmd    *exec.Cmd
+	url    string        // of JSON-RPC
+	socket string        // of its administration; "" for the peer
+	took   time.Duration // from start to ready
 }
 
 // startHandoff starts bin/handoff in a directory, which keeps its store.
 func startHandoff(ctx context.Context, dir string) (*process, error) {
+	return startNode(ctx, dir, config, "bench.db.sock")
+}
+
+// startNode starts bin/handoff with a configuration in a directory, where its
+// socket will be.
+func startNode(ctx context.Context, dir, config, socket string) (*process, error) {
 	binary, err := filepath.Abs("../bin/handoff")
 	if err != nil {
 		return nil, err
@@ -71,7 +84,7 @@ func startHandoff(ctx context.Context, dir string) (*process, error) {
 	if err := os.WriteFile(filepath.Join(dir, "handoff.yaml"), []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	p := &process{dir: dir, url: "http://" + address + "/agents/bench/rpc"}
+	p := &process{socket: filepath.Join(dir, socket), url: "http://" + address + "/agents/bench/rpc"}
 	p.cmd = exec.CommandContext(ctx, binary, "serve", "-c", "handoff.yaml")
 	p.cmd.Dir = dir
 	p.cmd.Stderr = os.Stderr
@@ -152,7 +165,7 @@ func (p *process) cost() (c cost, err error) {
 	if c.cpu, err = p.cpu(); err != nil {
 		return c, err
 	}
-	if p.dir == "" {
+	if p.socket == "" {
 		res, err := http.Get(strings.TrimSuffix(p.url, "rpc") + "memory")
 		if err != nil {
 			return c, err
@@ -169,31 +182,12 @@ func (p *process) cost() (c cost, err error) {
 }
 
 // cpu returns the seconds of CPU that the process has used.
-func (p *process) cpu() (float64, error) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/stat")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, errors.New("no CPU time")
-	}
-	ticks := 0.0
-	for _, f := range fields[11:13] { // utime and stime
-		n, err := strconv.ParseFloat(f, 64)
-		if err != nil {
-			return 0, err
-		}
-		ticks += n
-	}
-	return ticks / 100, nil
-}
+func (p *process) cpu() (float64, error) { return cpuOf(p.cmd.Process.Pid, false) }
 
 // metric reads the sum of a metric over the admin socket.
 func (p *process) metric(name string) (float64, error) {
 	client := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.dir, "bench.db.sock"))
+		return (&net.Dialer{}).DialContext(ctx, "unix", p.socket)
 	}}}
 	defer client.CloseIdleConnections()
 	res, err := client.Get("http://node/metrics")
