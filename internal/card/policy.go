@@ -96,12 +96,9 @@ type fetchedKeys struct {
 	err   error
 }
 
-// find returns the keys of a signature and where they are from, or why there
-// are none.
-func (s *keySource) find(ctx context.Context, h header) (keys []PublicKey, source, reason string) {
-	if keys := s.verifier.Trusted.find(h.KeyID); len(keys) > 0 {
-		return keys, SourceTrusted, ""
-	}
+// named returns the keys of the jku of a signature and where they are from, or
+// why there are none.
+func (s *keySource) named(ctx context.Context, h header) (keys []PublicKey, source, reason string) {
 	if h.JKU == "" {
 		return nil, "", "the key is not trusted"
 	}

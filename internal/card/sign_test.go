@@ -19,6 +19,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,9 +45,16 @@ const richCard = `{"name":"Angebot \u20ac","description":"x","version":"1","url"
 	`"capabilities":{"streaming":true,"extensions":[{"uri":"https://e.example","params":{"limit":5e-324,"note":"","flag":false}}]},` +
 	`"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"q","name":"Q","description":"D","tags":["t"],"examples":["\ud83d\ude00"]}]}`
 
+// generateRSA makes one RSA key for all tests; it takes its time.
+var generateRSA = sync.OnceValues(func() (*card.SigningKey, error) { return card.GenerateSigningKey("RS256") })
+
 func newKey(t testing.TB, alg, id string) *card.SigningKey {
 	t.Helper()
-	generated, err := card.GenerateSigningKey(alg)
+	generate := generateRSA
+	if alg != "RS256" {
+		generate = func() (*card.SigningKey, error) { return card.GenerateSigningKey(alg) }
+	}
+	generated, err := generate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -531,6 +539,17 @@ func TestKeysOfAJKU(t *testing.T) {
 	if _, err := trusted.Verify(t.Context(), sign(server.URL+"/jwks.json")); err != nil {
 		t.Error(err)
 	}
+	// A trusted key of the same id is another signer's.
+	trusted.Trusted = &card.TrustStore{}
+	trusted.Trusted.Add(newKey(t, "ES256", "k").Public())
+	if result, err := trusted.Verify(t.Context(), sign(server.URL+"/jwks.json")); err != nil || result.Source != server.URL {
+		t.Errorf("%+v, %v", result, err)
+	}
+	<-requests
+	if found, _ := refused(t, trusted, sign(server.URL+"/other")); found.Signatures[0].Status != card.StatusBad || found.Signatures[0].Source != card.SourceTrusted {
+		t.Errorf("signatures %+v", found.Signatures)
+	}
+	<-requests
 	twice := slices.Repeat(signaturesOf(t, sign(server.URL+"/other")), 5)
 	refused(t, verifier, withSignatures(t, plainCard, twice...))
 	if path := <-requests; path != "/other" || len(requests) > 0 {

@@ -229,13 +229,23 @@ func (c *checkedCard) check(ctx context.Context, signature *node, source *keySou
 		result.Reason = err.Error()
 		return result
 	}
-	keys, from, reason := source.find(ctx, h)
-	if len(keys) == 0 {
-		result.Status, result.Reason = StatusUnknown, reason
-		return result
+	trusted := source.verifier.Trusted.find(h.KeyID)
+	if len(trusted) > 0 {
+		result.Source = SourceTrusted
+		result.Status, result.Reason = c.verify(protected+".."+value, h.Algorithm, trusted)
+		if result.Status != StatusBad {
+			return result
+		}
 	}
-	result.Source = from
-	result.Status, result.Reason = c.verify(protected+".."+value, h.Algorithm, keys)
+	// Two signers may have given their keys the same id.
+	keys, from, reason := source.named(ctx, h)
+	switch {
+	case len(keys) > 0:
+		result.Source = from
+		result.Status, result.Reason = c.verify(protected+".."+value, h.Algorithm, keys)
+	case len(trusted) == 0:
+		result.Status, result.Reason = StatusUnknown, reason
+	}
 	return result
 }
 
