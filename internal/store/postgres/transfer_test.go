@@ -4,6 +4,8 @@ package postgres_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -184,5 +186,39 @@ func TestTransferKeepsNodesOut(t *testing.T) {
 	}
 	if row, err := nodes[1].Task(t.Context(), store.ForAll(), "t"); err != nil || row.State != a2a.StateWorking {
 		t.Errorf("task: %+v, %v", row, err)
+	}
+}
+
+// TestTransferThatDoesNotFit moves a store with a task that the database
+// refuses: nothing of it comes over, and another one can.
+func TestTransferThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	fill := func(contexts ...string) (dsn string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "s.db")
+		s, err := sqlite.Open(t.Context(), file, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, text := range contexts {
+			c := working(fmt.Sprint(i))
+			c.Insert.Context = text
+			if err := s.Commit(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return "sqlite:" + file
+	}
+	noise := make([]byte, 9000) // more than an index takes, and not to be compressed
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	to := urlOf(newSchema(t))
+	if _, err := transfer.Move(t.Context(), fill("c", string(noise), "d"), to, transfer.Options{}); err == nil || !strings.Contains(err.Error(), "write tasks") {
+		t.Errorf("moved what does not fit: %v", err)
+	}
+	if report, err := transfer.Move(t.Context(), fill("c", "d"), to, transfer.Options{}); err != nil || report.Tasks != 2 {
+		t.Errorf("move afterwards: %+v, %v", report, err)
 	}
 }
