@@ -103,7 +103,7 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	cfg := engine.Config{
-		Store: n.store, Logger: n.log, Node: n.self(c), Lease: c.Lease.Std(), Patience: patience, Observer: n.metrics, Tracer: n.tracing.Tracer,
+		Store: n.store, Logger: n.log, Node: n.self(c), Lease: c.Lease.Std(), Patience: turnPatience, Observer: n.metrics, Tracer: n.tracing.Tracer,
 		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
 		Turns:  c.Limits.Turns, Queue: c.Limits.Queue,
 		JobsDue: func(at time.Time) { n.jobs.Due(at) },
@@ -120,6 +120,9 @@ func (n *Node) assemble(c *config.Config) error {
 		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
 	}, n.log)
 	n.metrics.WatchStock(n.stock)
+	if n.busState() != nil {
+		n.metrics.WatchBus(n.busNumbers)
+	}
 	n.setHandler(c)
 	return nil
 }
@@ -147,6 +150,10 @@ func keysOf(secret config.Secret) (k keys, err error) {
 	k.sealer, err = auth.NewSealer(derive("seal"))
 	return k, err
 }
+
+// turnPatience is how long a turn waits for a store that is away, such as for
+// another server to take the database over.
+const turnPatience = time.Minute
 
 func traceConfig(c *config.Config, version string) telemetry.TraceConfig {
 	t := telemetry.TraceConfig{

@@ -48,6 +48,7 @@ type node struct {
 	specs  map[string]*engine.Spec
 
 	reload func() ([]config.Change, error)
+	peers  []store.Node // that the store has besides this one
 }
 
 type sealer struct{}
@@ -126,7 +127,11 @@ func newNode(t *testing.T) *node {
 	n.server = httptest.NewServer(api.New(api.Options{
 		Engine: n.engine, Auth: authenticator{}, Logger: log, Version: "v1.2.3",
 		Config: func() *config.Config { return n.config }, Reload: func() ([]config.Change, error) { return n.reload() },
-		Nodes: st.Nodes, Bus: func() *bus.State {
+		Nodes: func(ctx context.Context) ([]store.Node, error) {
+			list, err := st.Nodes(ctx)
+			return append(list, n.peers...), err
+		},
+		Bus: func() *bus.State {
 			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
 		},
 		Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

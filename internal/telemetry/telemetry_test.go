@@ -37,6 +37,7 @@ func TestMetrics(t *testing.T) {
 			{Agent: "echo", State: "TASK_STATE_COMPLETED", Count: 9},
 		}
 	})
+	m.WatchBus(func() Bus { return Bus{Connected: true, Sent: 7, Heard: 6, Dropped: 5} })
 	text := scrape(t, m)
 	for _, want := range []string{
 		`handoff_tasks_created_total{agent="echo"} 1`,
@@ -53,6 +54,10 @@ func TestMetrics(t *testing.T) {
 		`handoff_tasks{agent="echo",state="TASK_STATE_WORKING"} 4`,
 		`handoff_tasks{agent="echo",state="TASK_STATE_COMPLETED"} 9`,
 		`handoff_stale_tasks{agent="echo"} 3`,
+		`handoff_bus_connected 1`,
+		`handoff_bus_hints_total{what="sent"} 7`,
+		`handoff_bus_hints_total{what="heard"} 6`,
+		`handoff_bus_hints_total{what="dropped"} 5`,
 		`handoff_oldest_task_seconds{agent="echo",state="TASK_STATE_WORKING"} 36`,
 	} {
 		if !strings.Contains(text, want) {
