@@ -303,8 +303,8 @@ func (e *Engine) checkReferences(ctx context.Context, q *Request) error {
 	return nil
 }
 
-// create starts a new task.
-func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, from origin) (*accepted, error) {
+// newTask returns the run of a new task, which is not committed yet.
+func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (*run, error) {
 	tenant, owner, ok := q.Scope.Owner()
 	if !ok {
 		return nil, a2a.Errorf(a2a.CodeInternal, "a message needs the scope of one caller")
@@ -324,6 +324,15 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, fro
 	}
 	r := e.newRun(q.Spec, row, m)
 	r.cause, r.input, r.claim, r.message = agent.CauseMessage, []a2a.Message{message}, claim, message
+	return r, nil
+}
+
+// create starts a new task.
+func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, from origin) (*accepted, error) {
+	r, err := e.newTask(ctx, q, claim)
+	if err != nil {
+		return nil, err
+	}
 	ticket, err := e.admit(q.Spec)
 	if err != nil {
 		return nil, err
@@ -337,7 +346,7 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, fro
 	}
 	var watcher *watcher
 	if from.watched {
-		watcher = e.watch(id)
+		watcher = e.watch(r.id)
 	}
 	if from.abandoned && q.Spec.OnInterrupt == InterruptFail {
 		go r.interrupted(ticket)

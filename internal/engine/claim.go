@@ -166,6 +166,27 @@ func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store
 	return &accepted{watcher: watcher, id: row.ID, number: min(row.Messages, 1), seq: row.Seq}, nil
 }
 
+// settleLeftOver settles a claim of this node that nobody works on any more: the
+// store failed when that was to be done. It returns what the sender is told.
+func (e *Engine) settleLeftOver(ctx context.Context, q *Request, claim *store.Claim) error {
+	if q.Spec.OnInterrupt == InterruptResume {
+		if err := e.store.Commit(ctx, &store.Change{Settle: claim}); err != nil {
+			return unavailable(err)
+		}
+		return errRepeated
+	}
+	r, err := e.newTask(ctx, q, claim)
+	if err != nil {
+		return err
+	}
+	ticket, err := e.admit(q.Spec)
+	if err != nil {
+		return err
+	}
+	r.interrupted(ticket)
+	return errRepeated
+}
+
 // awaitClaim waits until an unanswered claim is answered, and returns it.
 func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim) (*store.Claim, error) {
 	e.mu.Lock()
@@ -191,11 +212,7 @@ func (e *Engine) awaitClaim(ctx context.Context, q *Request, claim *store.Claim)
 	case answered.Task != "" || answered.Reply != nil || r != nil:
 		return answered, nil
 	case answered.Lease == e.epoch:
-		// Left over: the store failed when it was to be given up.
-		if err := e.store.Commit(ctx, &store.Change{Settle: answered}); err != nil {
-			return nil, unavailable(err)
-		}
-		return nil, errRepeated
+		return nil, e.settleLeftOver(ctx, q, answered)
 	}
 	// Another node works on it, and this one hears nothing of claims.
 	select {

@@ -232,15 +232,17 @@ func (e *Engine) patiently(ctx context.Context, cut <-chan struct{}, f func() er
 // it is tried again, up to the patience of the node: nobody else can take the
 // task over meanwhile, and the guard of the change sees to it that it is made
 // once. A change that may have been made is not tried again.
-func (e *Engine) persist(c *store.Change) error {
+func (e *Engine) persist(ctx context.Context, c *store.Change) error {
 	deadline := time.Now().Add(e.cfg.Patience)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		err := e.store.Commit(context.Background(), c)
+		err := e.store.Commit(ctx, c)
 		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !time.Now().Add(pause).Before(deadline) {
 			return err
 		}
 		select {
 		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
 		case <-e.closed:
 			return err
 		}

@@ -50,8 +50,10 @@ type run struct {
 
 	// known is closed when it is known what the message came to: a visible
 	// task, a reply, or an error.
-	known chan struct{}
-	reply *a2a.Message
+	known    chan struct{}
+	answered sync.Once // closes known
+	patient  bool      // its commits wait for a store that is away
+	reply    *a2a.Message
 	err   error
 
 	ctx    context.Context
@@ -138,7 +140,8 @@ func (r *run) interrupted(t *ticket) {
 	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt}
 	text := "The message was interrupted by the end of its process before it had an outcome, and this agent is not resumed."
 	if err := r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}})); err != nil {
-		r.refuse(unavailable(err))
+		r.err = unavailable(err)
+		r.settle() // but not the claim
 	}
 }
 
@@ -412,8 +415,9 @@ func (r *run) answer(c *agent.Content) {
 	if r.claim != nil {
 		settled := *r.claim
 		settled.Reply = reply.AppendJSON(nil)
-		if err := r.e.store.Commit(context.Background(), &store.Change{Settle: &settled}); err != nil {
-			r.refuse(unavailable(err))
+		if err := r.e.persist(context.Background(), &store.Change{Settle: &settled}); err != nil {
+			r.err = unavailable(err)
+			r.settle() // but not the claim: the agent has answered
 			return
 		}
 	}
@@ -426,7 +430,8 @@ func (r *run) refuse(err error) {
 	if r.row.Key != 0 {
 		return
 	}
-	if r.claim != nil {
+	// A change that may have been made has settled the claim then.
+	if r.claim != nil && !errors.Is(err, store.ErrUnknown) {
 		if cerr := r.e.store.Commit(context.Background(), &store.Change{Settle: r.claim}); cerr != nil {
 			r.log().Warn("A claim could not be given up", "error", cerr)
 		}
@@ -440,7 +445,22 @@ func (r *run) settle() {
 	if r.claim != nil {
 		r.e.releaseClaim(r)
 	}
-	close(r.known)
+	r.answered.Do(func() { close(r.known) })
+}
+
+// confess makes a FAILED task of a message whose agent had begun when the store
+// went away, and must not do anything twice. Its sender is told to try again, and
+// gets that task when it does.
+func (r *run) confess(err error) {
+	r.err = unavailable(err)
+	r.answered.Do(func() { close(r.known) })
+	text := "The message was interrupted by an outage of the task store before it had an outcome, and this agent is not resumed."
+	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt}
+	r.patient = true
+	if err := r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}})); err != nil {
+		r.log().Error("A message has no outcome; it gets one when it comes again", "error", err)
+		r.e.releaseClaim(r)
+	}
 }
 
 // finish commits the end of a turn and reports whether another follows at once.
@@ -557,11 +577,15 @@ func (r *run) giveUp(err error) {
 		return
 	}
 	r.log().Error("Steps could not be committed", "error", err)
-	r.refuse(unavailable(err))
 	r.halt(err)
-	if r.row.Key != 0 {
+	if r.row.Key != 0 || errors.Is(err, store.ErrUnknown) {
 		r.e.orphan(r.id)
 	}
+	if r.row.Key == 0 && r.claim != nil && r.spec.OnInterrupt == InterruptFail {
+		r.confess(err)
+		return
+	}
+	r.refuse(unavailable(err))
 }
 
 // drop ends the queue: what is in it will never be committed.
