@@ -30,6 +30,7 @@ lease: %s
 callers: {anonymous: everywhere}
 limits: {streams: 0}
 retention: {tasks: 0s}
+telemetry: {pprof: true}
 `
 
 // cluster is the trial of three nodes with PostgreSQL and NATS, each on a host
@@ -178,8 +179,19 @@ func (t *cluster) plan(r *rand.Rand) []disruption {
 	return all
 }
 
-// perform lets a fault happen, and then sees that every node works again.
+// perform lets a fault happen, and then sees that every node works again. If it
+// does not, what the nodes are doing is kept beside their logs.
 func (t *cluster) perform(ctx context.Context, c *checker, step disruption) error {
+	err := t.performOne(ctx, c, step)
+	if ctx.Err() == nil && (err != nil || c.ledger.broken() > 0) {
+		for _, n := range t.nodes.nodes {
+			err = errors.Join(err, n.keepGoroutines(ctx))
+		}
+	}
+	return err
+}
+
+func (t *cluster) performOne(ctx context.Context, c *checker, step disruption) error {
 	i := slices.IndexFunc(t.kinds, func(f fault) bool { return f.name == string(step) })
 	f := &t.kinds[i]
 	if f.calm {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -109,6 +110,27 @@ func (s *server) asks(ctx context.Context, path string) (int, error) {
 		return 0, err
 	}
 	return answer.StatusCode, answer.Body.Close()
+}
+
+// keepGoroutines writes what the process is doing to a file beside its log.
+func (s *server) keepGoroutines(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node/debug/pprof/goroutine?debug=2", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := newAdmin([]string{s.socket}).http.Do(q)
+	if err != nil {
+		return fmt.Errorf("read goroutines of %s: %w", s.name, err)
+	}
+	defer answer.Body.Close()
+	file, err := os.Create(filepath.Join(s.dir, "goroutines.txt"))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, answer.Body)
+	return errors.Join(err, file.Close())
 }
 
 // alive says why there is no process, if there is none.
