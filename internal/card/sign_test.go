@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -637,17 +638,17 @@ func TestEveryValueIsCovered(t *testing.T) {
 // changed, one at a time, where it is still JSON that says something else.
 func mutations(t testing.TB, text []byte) [][]byte {
 	t.Helper()
-	same := func(a, b []byte) bool {
-		var x, y any
-		return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && cmp.Equal(x, y)
+	var before any
+	if err := json.Unmarshal(text, &before); err != nil {
+		t.Fatal(err)
 	}
 	var list [][]byte
 	for i := range text {
-		for _, bit := range []byte{1, 2, 16} {
+		for _, bit := range []byte{1, 16} {
 			other := slices.Clone(text)
 			other[i] ^= bit
 			var value any
-			if json.Unmarshal(other, &value) == nil && !same(text, other) {
+			if json.Unmarshal(other, &value) == nil && !reflect.DeepEqual(before, value) {
 				list = append(list, other)
 			}
 		}
