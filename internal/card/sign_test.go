@@ -661,6 +661,7 @@ func mutations(t testing.TB, text []byte) [][]byte {
 	return list
 }
 
+// FuzzVerify is best run with -fuzzminimizetime 5x: inputs are long.
 func FuzzVerify(f *testing.F) {
 	key := newKey(f, "ES256", "k")
 	jwks, err := card.JWKS(key.Public())
