@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	nats "github.com/nats-io/nats-server/v2/server"
+
 	handoff "handoff.example/handoff"
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
@@ -252,6 +254,56 @@ func TestANodeWithoutItsDatabase(t *testing.T) {
 		}
 		if time.Now().After(until) {
 			t.Fatalf("when the database is back: %d %v %v\n%s", status, got, err, node.log)
+		}
+	}
+}
+
+// What one node commits, the stream at another one hears of over NATS.
+func TestNodesHearOfEachOtherOverNATS(t *testing.T) {
+	t.Parallel()
+	natsServer, err := nats.NewServer(&nats.Options{Host: "127.0.0.1", Port: nats.RANDOM_PORT, NoSigs: true, Username: "node", Password: "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	natsServer.Start()
+	t.Cleanup(func() {
+		natsServer.Shutdown()
+		natsServer.WaitForShutdown()
+	})
+	if !natsServer.ReadyForConnections(10 * time.Second) {
+		t.Fatal("NATS does not start")
+	}
+	address := aSchema(t)
+	bus := "bus: nats://node:s3cret@" + natsServer.Addr().String() + "\n"
+	one, two := join(t, address, bus+configuration), join(t, address, bus+configuration)
+	one.log.waitFor(t, "bus=nats://node:***@127.0.0.1:")
+	asked := send(t, dial(t, one.server.URL+"/agents/echo/", client.Options{}), client.NewMessage(a2a.Text("ask")))
+	c := dial(t, two.server.URL+"/agents/echo/", client.Options{})
+	stream, err := c.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: asked.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if first, err := stream.Next(); err != nil || first.Task == nil {
+		t.Fatalf("the stream begins with %v %v", first, err)
+	}
+	send(t, dial(t, one.server.URL+"/agents/echo/", client.Options{}), client.FollowUp(asked, a2a.Text("this")))
+	for {
+		e, err := stream.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.StatusUpdate != nil && e.StatusUpdate.Status.State == a2a.StateCompleted {
+			break
+		}
+	}
+	if _, _, body := get(t, two.server.URL+"/api/v1/status"); strings.Contains(body, "s3cret") {
+		t.Errorf("the status shows the password: %s", body)
+	}
+	for _, m := range []*member{one, two} {
+		m.stop()
+		if strings.Contains(m.log.String(), "s3cret") {
+			t.Errorf("the log shows the password:\n%s", m.log)
 		}
 	}
 }

@@ -304,3 +304,35 @@ func TestAReloadSaysWhatChangedInACard(t *testing.T) {
 		t.Errorf("the log says %s", log.String())
 	}
 }
+
+func TestCallbacksComeToTheNodeThatWaits(t *testing.T) {
+	t.Parallel()
+	callbacks := make(chan string, 1)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		callbacks <- r.Header.Get("Handoff-Callback")
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = io.WriteString(w, "done")
+	}))
+	t.Cleanup(service.Close)
+	for own, want := range map[string]string{
+		"":                                  "https://agents.example.com/callbacks/",
+		"node_url: http://10.0.0.7:8080/\n": "http://10.0.0.7:8080/callbacks/",
+	} {
+		text := own + "public_url: https://agents.example.com\ncallers: {anonymous: everywhere}\n" + configuration[:strings.Index(configuration, "      script:")] + "      http: " + service.URL + "/turn\n"
+		_, server := start(t, load(t, filepath.Join(t.TempDir(), "handoff.yaml"), text), handoff.Options{})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/agents/echo/v1/message:send", strings.NewReader(`{"message":{"messageId":"m","role":"ROLE_USER","parts":[{"text":"hi"}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("A2A-Version", "1.0")
+		response, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := <-callbacks; !strings.HasPrefix(got, want) {
+			t.Errorf("with %q: the callback is %q", own, got)
+		}
+	}
+}
