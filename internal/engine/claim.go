@@ -162,7 +162,7 @@ func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store
 		watcher.close()
 		return nil, err
 	}
-	watcher.key, watcher.seq = row.Key, row.Seq
+	watcher.from(row, row.Seq)
 	return &accepted{watcher: watcher, id: row.ID, number: min(row.Messages, 1), seq: row.Seq}, nil
 }
 

@@ -231,7 +231,7 @@ func (e *Engine) subscribe(ctx context.Context, w *watcher, scope store.Scope, s
 	if err != nil {
 		return nil, err
 	}
-	w.key, w.seq = item.Key, item.Seq
+	w.from(&item.Task, item.Seq)
 	response := a2a.StreamResponse{Task: t}
 	s.first = &Frame{Seq: item.Seq, Body: response.AppendJSON(nil)}
 	return s, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync/atomic"
 
@@ -45,21 +44,18 @@ func (g *gate) note(err error) {
 	}
 }
 
-// isGone reports whether an error says that the database cannot be reached, and
-// not what it thinks of a statement.
+// isGone reports whether an error says that the database cannot be reached or
+// does not answer. A connection that broke says nothing yet: what the next one
+// comes to does.
 func isGone(err error) bool {
-	if err == nil || isRefused(err) || errors.Is(err, errClosed) {
+	if err == nil || isRefused(err) {
 		return false
-	}
-	if code(err) != "" { // the server ended the connection
-		return true
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true
 	}
-	if _, ok := errors.AsType[net.Error](err); ok {
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return true
 	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrUnavailable) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrUnknown)
 }
