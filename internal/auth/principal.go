@@ -3,7 +3,17 @@
 // store.
 package auth
 
-import "handoff.example/handoff/internal/store"
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/store"
+)
 
 // Principal is who is calling. The zero Principal may do nothing.
 type Principal struct {
@@ -68,4 +78,67 @@ func Reach(p *Principal) store.Scope {
 		return store.ForTenant(p.Tenant)
 	}
 	return store.ForAll()
+}
+
+// roles are the roles by their names.
+var roles = map[config.Role]Role{
+	config.RoleNone: RoleNone, config.RoleViewer: RoleViewer, config.RoleCaller: RoleCaller,
+	config.RoleOperator: RoleOperator, config.RoleAdmin: RoleAdmin,
+}
+
+// ParseRole returns the role of that name, and false when there is none.
+func ParseRole(name string) (Role, bool) {
+	r, ok := roles[config.Role(name)]
+	return r, ok
+}
+
+// Bounds of what a credential says of its principal, in bytes.
+const (
+	maxSubject = 255
+	maxTenant  = 63
+	maxScopes  = 200 // of one principal
+	maxScope   = 255
+)
+
+var tenantName = regexp.MustCompile(`^[a-z0-9-]+$`)
+
+// checkPrincipal refuses what cannot be a principal: nobody may become the
+// anonymous caller, or somebody else, by a subject that is empty or that cannot
+// be told from another.
+func checkPrincipal(subject, tenant string, scopes []string) error {
+	switch {
+	case subject == "":
+		return errors.New("the subject is empty")
+	case len(subject) > maxSubject:
+		return fmt.Errorf("the subject is longer than %d bytes", maxSubject)
+	case !printable(subject) || strings.TrimSpace(subject) != subject:
+		return errors.New("the subject has characters that cannot be shown")
+	case tenant != "" && (len(tenant) > maxTenant || !tenantName.MatchString(tenant)):
+		return errors.New("the tenant is not one: a to z, 0 to 9 and -, at most 63")
+	case len(scopes) > maxScopes:
+		return fmt.Errorf("there are more than %d scopes", maxScopes)
+	}
+	for _, scope := range scopes {
+		if !isScope(scope) {
+			return fmt.Errorf("%.40q is not a scope", scope)
+		}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+// isScope reports whether a text is a scope-token (RFC 6749 §3.3).
+func isScope(s string) bool {
+	if s == "" || len(s) > maxScope {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c < 0x21 || c > 0x7e || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }

@@ -1,0 +1,86 @@
+package auth
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// How often one address may show a wrong password: so many at once, and then one
+// in so much time.
+const (
+	wrongAtOnce  = 10
+	wrongEvery   = 6 * time.Second
+	limitedPeers = 10_000
+)
+
+// failures counts what goes wrong by the address that it comes from, and holds
+// who guesses back. It is safe for concurrent use.
+type failures struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	peers map[string]*rate.Limiter
+}
+
+func newFailures() *failures { return &failures{now: time.Now, peers: map[string]*rate.Limiter{}} }
+
+// peerOf returns what a client is counted by: its address, or its network of 64
+// bits, in which it can have any address that it likes.
+func peerOf(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil || a.Is4() {
+		return address
+	}
+	prefix, _ := a.Prefix(64) // of an address that has as many bits
+	return prefix.String()
+}
+
+// held returns for how long a client has to wait before it is listened to; 0:
+// not at all.
+func (f *failures) held(address string) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	limiter := f.peers[peerOf(address)]
+	if limiter == nil {
+		return 0
+	}
+	tokens := limiter.TokensAt(f.now())
+	if tokens >= 1 {
+		return 0
+	}
+	return time.Duration((1 - tokens) * float64(wrongEvery))
+}
+
+// failed notes a failure.
+func (f *failures) failed(address string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now, peer := f.now(), peerOf(address)
+	limiter := f.peers[peer]
+	if limiter == nil {
+		if len(f.peers) >= limitedPeers {
+			f.forget(now)
+		}
+		limiter = rate.NewLimiter(rate.Every(wrongEvery), wrongAtOnce)
+		f.peers[peer] = limiter
+	}
+	limiter.AllowN(now, 1)
+}
+
+// forget drops the clients that may do anything again, or else any one.
+func (f *failures) forget(now time.Time) {
+	for peer, limiter := range f.peers {
+		if limiter.TokensAt(now) >= wrongAtOnce {
+			delete(f.peers, peer)
+		}
+	}
+	for peer := range f.peers {
+		if len(f.peers) < limitedPeers {
+			return
+		}
+		delete(f.peers, peer)
+	}
+}
