@@ -63,6 +63,7 @@ type exchange struct {
 	method string          // of HTTP
 	began  time.Time
 	id     string // of the request
+	agents *Set
 	form   form
 	via    transport   // nil: the answer is the body of an HTTP answer
 	out    *grpcWriter // of a call over gRPC

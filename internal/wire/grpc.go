@@ -149,7 +149,11 @@ func (x *exchange) serveGRPC(path string) {
 	x.op = operation.op
 	refusal := &grpcCall{}
 	x.via = refusal
-	if !x.admitCaller() {
+	func() {
+		defer x.recoverGRPC()
+		x.admitCaller()
+	}()
+	if refusal.err != nil {
 		_ = s.refusals.Write(w, x.r, refusal.err)
 		return
 	}
@@ -172,7 +176,7 @@ func (x *exchange) callGRPC(ctx context.Context, c *grpcCall, message proto.Mess
 		return
 	}
 	named, _ := message.(interface{ GetTenant() string })
-	if x.agent, x.tenant = x.h.opts.Agents().named(named.GetTenant()); x.agent == nil {
+	if x.agent, x.tenant = x.agents.named(named.GetTenant()); x.agent == nil {
 		x.refuse(errUnknownAgent)
 		return
 	}

@@ -114,7 +114,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.end()
 	x.limitBody()
 	h.cors.answer(w.Header(), r)
-	e, rest := h.opts.Agents().route(r.URL.EscapedPath())
+	x.agents = h.opts.Agents()
+	e, rest := x.agents.route(r.URL.EscapedPath())
 	x.agent, x.tenant = e.agent, e.tenant
 	switch e.kind {
 	case endpointNone:
