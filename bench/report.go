@@ -85,8 +85,9 @@ in memory.
 
 Nodes on one PostgreSQL server with fsync, beside one node on SQLite with full
 fsync in the same run. The server is as installed but for shared_buffers=256MB
-and max_wal_size=2GB, and is reached over a socket of the machine. What the numbers
-mean is in [scale.md](scale.md).
+and max_wal_size=2GB, and is reached over a socket of the machine. In brackets are
+the least and the greatest of the rounds. What the numbers mean is in
+[scale.md](scale.md).
 
 `)
 	table(&m, "SQLite", slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !r.Nodes }))

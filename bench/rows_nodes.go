@@ -39,8 +39,19 @@ func benchNodes(ctx context.Context, s scale) ([]row, error) {
 			list = append(list, &contender{name: strings.Replace(name, "1 nodes", "1 node", 1), setup: setup{nodes: n + 1, store: url, bus: b.address}})
 		}
 	}
+	peer, err := startPeer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer peer.stop()
+	var peers []float64
 	took, others := 0.0, 0.0
 	for range s.rounds {
+		r, err := rate(ctx, peer.url, "echo hello", "TASK_STATE_COMPLETED", s.peerSends)
+		if err != nil {
+			return nil, fmt.Errorf("a2a-go: %w", err)
+		}
+		peers = append(peers, r)
 		for _, c := range list {
 			seconds, err := c.round(ctx, d, bus, s.nodeSends)
 			if err != nil {
@@ -73,6 +84,10 @@ func benchNodes(ctx context.Context, s scale) ([]row, error) {
 		r.Comment = fmt.Sprintf("CPU of a task: node %.0f µs, load generator %.0f µs; %.1f tasks in a commit.", cost.nodes*1e6, cost.load*1e6, c.batch/float64(s.rounds))
 		rows = append(rows, r)
 	}
+	rows = append(rows, row{
+		Name: "tasks/s of four events, a2a-go with its in-memory store in the same run", Nodes: true, Ratio: median(peers) / base,
+		Handoff: fmt.Sprintf("(a2a-go) %.0f tasks/s (%.0f to %.0f)", median(peers), slices.Min(peers), slices.Max(peers)), Peer: fmt.Sprintf("%.0f tasks/s", base),
+	})
 	rows[0].Comment += fmt.Sprintf(" All of these rows: blocking SendMessage by JSON-RPC, %d connections, %d tasks in each of %d rounds; meanwhile other programs of the machine used %.2f of its cores.",
 		connections, s.nodeSends, s.rounds, others/took)
 	return rows, nil
