@@ -14,6 +14,7 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
+	"handoff.example/handoff/internal/store/postgres/postgrestest"
 	"handoff.example/handoff/internal/store/sqlite"
 	"handoff.example/handoff/internal/store/transfer"
 )
@@ -22,7 +23,7 @@ const parallel = 32
 
 // durable is the server of the benchmarks, which unlike that of the tests
 // writes to the disk before it answers.
-var durable = sync.OnceValues(func() (*server, error) { return newServer(true) })
+var durable = sync.OnceValues(func() (*postgrestest.Server, error) { return postgrestest.New(true) })
 
 // benchDSN returns the address of an empty schema.
 func benchDSN(b *testing.B) string {
@@ -34,7 +35,7 @@ func benchDSN(b *testing.B) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return withSchema(s.dsn(), newSchema(b))
+	return withSchema(s.DSN(), newSchema(b))
 }
 
 // BenchmarkCommitTask commits whole tasks from 32 goroutines, over one node and
@@ -267,7 +268,7 @@ func BenchmarkTransfer(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := transfer.Move(b.Context(), "sqlite:"+file, server.url(newSchema(b)), transfer.Options{}); err != nil {
+		if _, err := transfer.Move(b.Context(), "sqlite:"+file, withSchema(server.URL(), newSchema(b)), transfer.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

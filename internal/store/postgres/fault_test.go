@@ -16,17 +16,18 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
+	"handoff.example/handoff/internal/store/postgres/postgrestest"
 )
 
 // ownServer starts a server for one test, which may do with it what it likes.
-func ownServer(t *testing.T, fsync bool) *server {
+func ownServer(t *testing.T, fsync bool) *postgrestest.Server {
 	t.Helper()
-	s, err := newServer(fsync)
+	s, err := postgrestest.New(fsync)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -46,7 +47,7 @@ func TestConnectionCut(t *testing.T) {
 					schema := newSchema(t)
 					p := newProxy(t, s)
 					node := openAt(t, p.dsn(s, schema), postgres.Options{Committers: 1})
-					direct := openAt(t, withSchema(s.dsn(), schema), postgres.Options{})
+					direct := openAt(t, withSchema(s.DSN(), schema), postgres.Options{})
 					c := working("t")
 					for _, c := range []*store.Change{c, {Task: 0}} {
 						if err := node.Commit(t.Context(), c); err != nil {
@@ -169,8 +170,8 @@ func TestFrozenNode(t *testing.T) {
 	s := ownServer(t, false)
 	schema := newSchema(t)
 	p := newProxy(t, s)
-	first := openAt(t, with(p.dsn(s, schema), "idle_in_transaction_session_timeout", "200"), postgres.Options{Committers: 1})
-	second := openAt(t, withSchema(s.dsn(), schema), postgres.Options{Committers: 1})
+	first := openAt(t, postgrestest.With(p.dsn(s, schema), "idle_in_transaction_session_timeout", "200"), postgres.Options{Committers: 1})
+	second := openAt(t, withSchema(s.DSN(), schema), postgres.Options{Committers: 1})
 	c := working("t")
 	c.Insert.Lease = 1
 	if err := first.Commit(t.Context(), c); err != nil {
@@ -207,7 +208,7 @@ func TestFrozenNode(t *testing.T) {
 func TestServerCrashes(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t, true)
-	dsn := withSchema(s.dsn(), newSchema(t))
+	dsn := withSchema(s.DSN(), newSchema(t))
 	nodes := []*postgres.Store{openAt(t, dsn, postgres.Options{}), openAt(t, dsn, postgres.Options{})}
 	counter := working("counter")
 	if err := nodes[0].Commit(t.Context(), counter); err != nil {
@@ -250,7 +251,7 @@ func TestServerCrashes(t *testing.T) {
 	}
 	for _, mode := range []string{"immediate", "fast", "immediate"} {
 		reach(200)
-		if err := errors.Join(s.stop(mode), s.start()); err != nil {
+		if err := errors.Join(s.Stop(mode), s.Start()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,7 +290,7 @@ func TestServerCrashes(t *testing.T) {
 func TestReadsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t, false)
-	node := openAt(t, withSchema(s.dsn(), newSchema(t)), postgres.Options{Readers: 4})
+	node := openAt(t, withSchema(s.DSN(), newSchema(t)), postgres.Options{Readers: 4})
 	if err := node.Commit(t.Context(), working("t")); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestReadsSurviveRestart(t *testing.T) {
 		}
 	}
 	each(32, 8, func(int) { read() })
-	if err := s.stop("fast"); err != nil {
+	if err := s.Stop("fast"); err != nil {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
@@ -314,7 +315,7 @@ func TestReadsSurviveRestart(t *testing.T) {
 			t.Errorf("%s while the server is away: %v", what, err)
 		}
 	}
-	if err := s.start(); err != nil {
+	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
 	read()
@@ -422,7 +423,7 @@ func TestPingEnds(t *testing.T) {
 func TestDatabaseWasAway(t *testing.T) {
 	t.Parallel()
 	s := ownServer(t, true)
-	dsn := withSchema(s.dsn(), newSchema(t))
+	dsn := withSchema(s.DSN(), newSchema(t))
 	node := openAt(t, dsn, postgres.Options{})
 	epochs := map[string]int64{}
 	for name, lease := range map[string]time.Duration{"long": time.Hour, "short": time.Millisecond, "left": time.Hour} {
@@ -441,7 +442,7 @@ func TestDatabaseWasAway(t *testing.T) {
 	if err := node.Leave(t.Context(), epochs["left"]); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.stop("immediate"), s.start()); err != nil {
+	if err := errors.Join(s.Stop("immediate"), s.Start()); err != nil {
 		t.Fatal(err)
 	}
 	execute(t, dsn, "UPDATE nodes SET expires = 1") // the database was away for so long

@@ -16,12 +16,13 @@ import (
 
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
+	"handoff.example/handoff/internal/store/postgres/postgrestest"
 )
 
 var (
 	// shared is the server that the tests share, nil when the environment names
 	// another.
-	shared *server
+	shared *postgrestest.Server
 	// sharedDSN is its address.
 	sharedDSN string
 	schemas   atomic.Int64
@@ -36,18 +37,16 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int) {
 	if sharedDSN = os.Getenv("HANDOFF_TEST_POSTGRES"); sharedDSN == "" {
 		var err error
-		if shared, err = newServer(false); err != nil {
+		if shared, err = postgrestest.New(false); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		sharedDSN = shared.dsn()
+		sharedDSN = shared.DSN()
 	}
 	code = m.Run()
-	for _, s := range started() {
-		if err := s.close(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
+	if err := postgrestest.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
 	if code == 0 {
 		if err := goleak.Find(); err != nil {

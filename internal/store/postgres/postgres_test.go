@@ -16,6 +16,7 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
+	"handoff.example/handoff/internal/store/postgres/postgrestest"
 	"handoff.example/handoff/internal/store/storetest"
 )
 
@@ -141,7 +142,7 @@ func TestUnreachable(t *testing.T) {
 	for _, dsn := range []string{
 		"host=/no/such/folder user=ann password=s3cr3t dbname=x",
 		"postgres://ann:s3cr3t@127.0.0.1:1/x?sslmode=disable",
-		with(with(sharedDSN, "dbname", "nosuchdatabase"), "password", "s3cr3t"),
+		postgrestest.With(postgrestest.With(sharedDSN, "dbname", "nosuchdatabase"), "password", "s3cr3t"),
 	} {
 		s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
 		if err == nil {
@@ -160,7 +161,7 @@ func TestReadOnly(t *testing.T) {
 	if err := openAt(t, dsn, postgres.Options{}).Commit(t.Context(), working("t")); err != nil {
 		t.Fatal(err)
 	}
-	s := openAt(t, with(dsn, "default_transaction_read_only", "on"), postgres.Options{})
+	s := openAt(t, postgrestest.With(dsn, "default_transaction_read_only", "on"), postgres.Options{})
 	if _, err := s.Task(t.Context(), store.ForAll(), "t"); err != nil {
 		t.Errorf("read: %v", err)
 	}

@@ -3,12 +3,13 @@
 package postgres_test
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"handoff.example/handoff/internal/store/postgres/postgrestest"
 )
 
 // proxy stands between a node and a server, and breaks what passes.
@@ -28,9 +29,9 @@ type proxy struct {
 }
 
 // newProxy starts a proxy before a server.
-func newProxy(t *testing.T, s *server) *proxy {
+func newProxy(t *testing.T, s *postgrestest.Server) *proxy {
 	t.Helper()
-	name := fmt.Sprintf(".s.PGSQL.%d", s.port)
+	const name = postgrestest.SocketName
 	// Not the folder of the test: the name of a socket has to be short.
 	folder, err := os.MkdirTemp("", "pg")
 	if err != nil {
@@ -41,7 +42,7 @@ func newProxy(t *testing.T, s *server) *proxy {
 			t.Error(err)
 		}
 	})
-	p := &proxy{folder: folder, target: filepath.Join(s.folder, name), conns: map[net.Conn]bool{}}
+	p := &proxy{folder: folder, target: s.Socket(), conns: map[net.Conn]bool{}}
 	if p.listener, err = net.Listen("unix", filepath.Join(p.folder, name)); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +60,8 @@ func newProxy(t *testing.T, s *server) *proxy {
 	return p
 }
 
-func (p *proxy) dsn(s *server, schema string) string {
-	return withSchema(fmt.Sprintf("host=%s port=%d user=handoff dbname=postgres", p.folder, s.port), schema)
+func (p *proxy) dsn(s *postgrestest.Server, schema string) string {
+	return withSchema("host="+p.folder+" user=handoff dbname=postgres", schema)
 }
 
 func (p *proxy) accept() {

@@ -24,7 +24,7 @@ func urlOf(schema string) string {
 	if shared == nil {
 		return withSchema(sharedDSN, schema)
 	}
-	return shared.url(schema)
+	return withSchema(shared.URL(), schema)
 }
 
 // TestTransfer moves a store from a file to a database, to another schema of

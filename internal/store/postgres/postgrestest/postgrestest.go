@@ -59,7 +59,16 @@ func New(fsync bool) (s *Server, err error) {
 	if err := s.run("initdb", "-D", s.data(), "-U", "handoff", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
 		return nil, err
 	}
+	running.Lock()
+	running.servers = append(running.servers, s)
+	running.Unlock()
 	return s, s.Start()
+}
+
+// running are the servers that New has made and nobody has closed.
+var running struct {
+	sync.Mutex
+	servers []*Server
 }
 
 // binaries returns the folder with the programs of the newest server.
@@ -134,6 +143,9 @@ func (s *Server) Stop(mode string) error {
 
 // Close stops the server and removes all it has left.
 func (s *Server) Close() error {
+	running.Lock()
+	running.servers = slices.DeleteFunc(running.servers, func(other *Server) bool { return other == s })
+	running.Unlock()
 	if err := s.run("pg_ctl", "-D", s.data(), "status"); err == nil {
 		if err := s.Stop("immediate"); err != nil {
 			return err
@@ -151,6 +163,16 @@ func (s *Server) DSN() string {
 func (s *Server) URL() string {
 	return "postgres:///postgres?user=handoff&host=" + s.folder
 }
+
+// Socket returns the path of the socket that the server listens on.
+func (s *Server) Socket() string { return filepath.Join(s.folder, SocketName) }
+
+// SocketName is the name of a server's socket in its folder.
+const SocketName = ".s.PGSQL.5432"
+
+// Program returns the path of one of the programs that come with the server,
+// such as pg_dump.
+func (s *Server) Program(name string) string { return filepath.Join(s.binaries, name) }
 
 // shared is the server of a test binary.
 var shared struct {
@@ -172,12 +194,17 @@ func sharedURL() (string, error) {
 	return shared.dsn, shared.err
 }
 
-// Close stops the server that DSN has started, if it has. TestMain calls it.
+// Close closes the servers that nobody has closed, that of DSN among them.
+// TestMain calls it.
 func Close() error {
-	if shared.server == nil {
-		return nil
+	running.Lock()
+	left := slices.Clone(running.servers)
+	running.Unlock()
+	var errs []error
+	for _, s := range left {
+		errs = append(errs, s.Close())
 	}
-	return shared.server.Close()
+	return errors.Join(errs...)
 }
 
 var schemas atomic.Int64
