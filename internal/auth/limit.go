@@ -70,7 +70,8 @@ func (f *failures) failed(address string) {
 	limiter.AllowN(now, 1)
 }
 
-// forget drops the clients that may do anything again, or else any one.
+// forget drops the clients that may do anything again, and any others until a
+// tenth of the room is free, so that it is seldom called.
 func (f *failures) forget(now time.Time) {
 	for peer, limiter := range f.peers {
 		if limiter.TokensAt(now) >= wrongAtOnce {
@@ -78,7 +79,7 @@ func (f *failures) forget(now time.Time) {
 		}
 	}
 	for peer := range f.peers {
-		if len(f.peers) < limitedPeers {
+		if len(f.peers) <= limitedPeers*9/10 {
 			return
 		}
 		delete(f.peers, peer)
