@@ -38,7 +38,7 @@ func (e *ear) restored() {
 
 // busName returns the bus for people.
 func (n *Node) busName() string {
-	if name := n.base.BusName(); name != "" {
+	if name := n.Config().BusName(); name != "" {
 		return name
 	}
 	return "none"
@@ -144,7 +144,7 @@ func (p *peers) start() {
 				p.announce(p.ctx)
 			case <-ticker.C:
 			}
-			if p.node.base.UsesPostgres() {
+			if p.node.Config().UsesPostgres() {
 				p.compare(p.ctx)
 			}
 		}

@@ -221,7 +221,7 @@ func (n *Node) Start(ctx context.Context) error {
 			n.peers.start()
 			n.started.Store(true)
 			epoch, _ := n.engine.Epoch()
-			n.log.Info("The node has joined its store", "store", n.base.StoreName(), "bus", n.busName(), "node", nodeName(), "epoch", epoch)
+			n.log.Info("The node has joined its store", "store", n.Config().StoreName(), "bus", n.busName(), "node", nodeName(), "epoch", epoch)
 		}
 	})
 	return n.startErr
