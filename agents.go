@@ -169,7 +169,7 @@ func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Pu
 	spec.Skills = built.Skills
 	served := &wire.Agent{
 		Spec: spec, InputModes: built.DefaultInputModes, Extensions: built.Capabilities.Extensions,
-		Streaming: of.Streaming, Tenants: slices.Clone(of.Tenants), LastEventID: of.LastEventID,
+		Streaming: of.Streaming, GRPC: of.GRPC, Tenants: slices.Clone(of.Tenants), LastEventID: of.LastEventID,
 		Paths: wire.Paths{JSONRPC: of.Paths.JSONRPC, REST: of.Paths.REST, Card: of.Paths.Card},
 		Card: func(w http.ResponseWriter, r *http.Request, tenant string) {
 			document, ok := publisher.Document(id, tenant, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))

@@ -2,6 +2,8 @@
 package card
 
 import (
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -73,6 +75,12 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 			a2a.AgentInterface{URL: base + paths.REST, ProtocolBinding: a2a.BindingREST, ProtocolVersion: version, Tenant: tenant},
 		)
 	}
+	version := a2a.Version10.String()
+	if target := grpcTarget(base); agent.GRPC && target != "" && slices.Contains(agent.Versions, version) {
+		card.SupportedInterfaces = append(card.SupportedInterfaces, a2a.AgentInterface{
+			URL: target, ProtocolBinding: a2a.BindingGRPC, ProtocolVersion: version, Tenant: grpcTenant(id, tenant),
+		})
+	}
 	if p := agent.Provider; p != nil {
 		card.Provider = &a2a.AgentProvider{Organization: p.Organization, URL: p.URL}
 	}
@@ -94,4 +102,30 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 		})
 	}
 	return card
+}
+
+// grpcTarget returns the host and port at which a base URL is reached over gRPC
+// (a2a.proto, AgentInterface.url); "" for a URL with a path, which gRPC cannot
+// have.
+func grpcTarget(base string) string {
+	u, err := url.Parse(base)
+	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
+		return ""
+	}
+	switch {
+	case u.Port() != "":
+		return u.Host
+	case u.Scheme == "https":
+		return net.JoinHostPort(u.Hostname(), "443")
+	}
+	return net.JoinHostPort(u.Hostname(), "80")
+}
+
+// grpcTenant returns what leads to an agent over gRPC, where all agents of a node
+// have one address.
+func grpcTenant(id, tenant string) string {
+	if tenant == "" {
+		return id
+	}
+	return id + "/" + tenant
 }

@@ -51,6 +51,43 @@ func load(t *testing.T, text string) *config.Config {
 	return c
 }
 
+// Over gRPC all agents of a node have one address, so that the tenant leads to
+// the agent; a path leads nowhere.
+func TestBuild_GRPC(t *testing.T) {
+	t.Parallel()
+	agent := *load(t, file).Agents["delivery"]
+	grpc := func(base, tenant string) string {
+		var list []string
+		for _, f := range card.Build(&agent, "delivery", base, tenant).SupportedInterfaces {
+			if f.ProtocolBinding == a2a.BindingGRPC {
+				list = append(list, f.URL+" "+f.Tenant+" "+f.ProtocolVersion)
+			}
+		}
+		return strings.Join(list, "; ")
+	}
+	for _, c := range []struct{ base, tenant, want string }{
+		{"https://a.example", "", "a.example:443 delivery 1.0"},
+		{"https://a.example/", "acme", "a.example:443 delivery/acme 1.0"},
+		{"http://a.example", "", "a.example:80 delivery 1.0"},
+		{"http://127.0.0.1:8080", "", "127.0.0.1:8080 delivery 1.0"},
+		{"https://[::1]", "", "[::1]:443 delivery 1.0"},
+		{"http://[::1]:9", "", "[::1]:9 delivery 1.0"},
+		{"https://a.example/x", "", ""},
+		{"", "", ""},
+	} {
+		if got := grpc(c.base, c.tenant); got != c.want {
+			t.Errorf("%q %q: %q, want %q", c.base, c.tenant, got, c.want)
+		}
+	}
+	if agent.GRPC = false; grpc("https://a.example", "") != "" {
+		t.Error("the card names what is switched off")
+	}
+	agent.GRPC, agent.Versions = true, nil
+	if grpc("https://a.example", "") != "" {
+		t.Error("the card names a version that is not spoken")
+	}
+}
+
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	c := load(t, file)
@@ -67,7 +104,8 @@ func TestBuild(t *testing.T) {
 			`"skills":[{"id":"book","name":"Book","description":"Books a dock.","tags":["logistics"],"examples":["x"],"inputModes":["text/plain"]}],"iconUrl":"https://example.com/icon.png"}`},
 		{"moved", "http://h:1", "", `{"name":"Moved","description":"Elsewhere.","supportedInterfaces":[` +
 			`{"url":"http://h:1/a2a","protocolBinding":"JSONRPC","protocolVersion":"1.0"},` +
-			`{"url":"http://h:1/agents/moved/api/v1","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"}],"version":"1.0.0",` +
+			`{"url":"http://h:1/agents/moved/api/v1","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"},` +
+			`{"url":"h:1","protocolBinding":"GRPC","tenant":"moved","protocolVersion":"1.0"}],"version":"1.0.0",` +
 			`"capabilities":{"streaming":true,"pushNotifications":false,"extendedAgentCard":false},` +
 			`"defaultInputModes":["text/plain","application/json"],"defaultOutputModes":["text/plain","application/json"],"skills":[{"id":"s","name":"S","description":"D.","tags":["t"]}]}`},
 	} {
@@ -401,6 +439,7 @@ func TestDiff(t *testing.T) {
 	want := []string{
 		"supportedInterfaces[JSONRPC 1.0].url: https://a.example/agents/delivery/rpc -> https://b.example/rpc",
 		`supportedInterfaces[HTTP+JSON 1.0]: removed {"url":"https://a.example/agents/delivery/v1","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"}`,
+		`supportedInterfaces[GRPC 1.0 delivery]: removed {"url":"a.example:443","protocolBinding":"GRPC","tenant":"delivery","protocolVersion":"1.0"}`,
 		"version: 1.4.0 -> 1.5.0",
 		`skills[book].tags: ["logistics"] -> ["logistics","dock"]`,
 		`skills[cancel]: added {"id":"cancel","name":"C","description":"D","tags":["t"]}`,
