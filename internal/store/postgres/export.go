@@ -20,7 +20,7 @@ func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) err
 			return err
 		}
 		x := &exporter{ctx: ctx, tx: tx, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -210,4 +210,13 @@ func (x *exporter) jobs() error {
 		x.fill.Jobs = append(x.fill.Jobs, j)
 		return x.fill.Grow(0)
 	}, "SELECT id, kind, task, key, turn, due, attempt FROM jobs")
+}
+
+func (x *exporter) keys() error {
+	var row apiKeyScanner
+	return x.each(row.targets(), func() error {
+		k := row.take()
+		x.fill.Keys = append(x.fill.Keys, k)
+		return x.fill.Grow(len(k.Subject) + len(k.Scopes)*8)
+	}, selectAPIKeys)
 }

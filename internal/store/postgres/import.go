@@ -47,12 +47,12 @@ type importer struct {
 
 // begin locks the tables and sees that they are empty.
 func (m *importer) begin() error {
-	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs", "SHARE ROW EXCLUSIVE"); err != nil {
+	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs, api_keys", "SHARE ROW EXCLUSIVE"); err != nil {
 		return err
 	}
 	var some bool
 	err := m.tx.QueryRow(m.ctx, `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM events) OR
- EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs)`).Scan(&some)
+ EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys)`).Scan(&some)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -100,6 +100,7 @@ func (m *importer) put(p *record.Portion) error {
 			j := &p.Jobs[i]
 			return []any{j.ID, record.Milliseconds(j.Due), j.Turn, j.Attempt, []byte(j.Kind), []byte(j.Task), []byte(j.Key)}
 		}},
+		{"api_keys", apiKeyColumnsCopied, len(p.Keys), func(i int) []any { return apiKeyValues(&p.Keys[i]) }},
 	} {
 		if err := m.copy(table); err != nil {
 			return err
@@ -186,7 +187,7 @@ var countUp = []string{
 	"DELETE FROM context_deltas",
 	"INSERT INTO totals (realm, state, n) SELECT realm, state, count(*) FROM tasks GROUP BY realm, state",
 	"INSERT INTO context_totals (context, realm, state, n) SELECT context, realm, state, count(*) FROM tasks GROUP BY context, realm, state",
-	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs",
+	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs, api_keys",
 }
 
 // end makes the totals, sets the counters behind what was written, and checks
@@ -205,8 +206,8 @@ func (m *importer) end() (counts record.Counts, err error) {
 		}
 	}
 	err = m.tx.QueryRow(m.ctx, `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM events), (SELECT count(*) FROM private), (SELECT count(*) FROM results),
- (SELECT count(*) FROM claims), (SELECT count(*) FROM grants), (SELECT count(*) FROM jobs)`).
-		Scan(&counts.Tasks, &counts.Events, &counts.Private, &counts.Results, &counts.Claims, &counts.Grants, &counts.Jobs)
+ (SELECT count(*) FROM claims), (SELECT count(*) FROM grants), (SELECT count(*) FROM jobs), (SELECT count(*) FROM api_keys)`).
+		Scan(&counts.Tasks, &counts.Events, &counts.Private, &counts.Results, &counts.Claims, &counts.Grants, &counts.Jobs, &counts.Keys)
 	if err != nil {
 		return counts, unavailable(fmt.Errorf("count rows: %w", err))
 	}

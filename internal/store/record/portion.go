@@ -25,6 +25,9 @@ type Portion struct {
 	Claims  []store.Claim
 	Grants  []store.Grant
 	Jobs    []store.Job
+	// Webhooks belong to tasks: their TaskKey says to which.
+	Webhooks []store.Webhook
+	Keys    []store.APIKey
 
 	size int
 }
@@ -60,7 +63,7 @@ type Result struct {
 }
 
 // Counts are how many rows of each kind there are.
-type Counts struct{ Tasks, Events, Private, Results, Claims, Grants, Jobs int64 }
+type Counts struct{ Tasks, Events, Private, Results, Claims, Grants, Jobs, Keys int64 }
 
 // Add counts a portion.
 func (c *Counts) Add(p *Portion) {
@@ -71,6 +74,8 @@ func (c *Counts) Add(p *Portion) {
 	c.Claims += int64(len(p.Claims))
 	c.Grants += int64(len(p.Grants))
 	c.Jobs += int64(len(p.Jobs))
+	c.Webhooks += int64(len(p.Webhooks))
+	c.Keys += int64(len(p.Keys))
 }
 
 // Why a store cannot be moved.

@@ -13,7 +13,7 @@ import (
 func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) error {
 	return s.snapshot(ctx, func(c *conn) error {
 		x := &exporter{ctx: ctx, conn: c, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -145,4 +145,12 @@ func (x *exporter) jobs() error {
 		})
 		return x.fill.Grow(0)
 	}, "SELECT id, kind, task, key, turn, due, attempt FROM jobs")
+}
+
+func (x *exporter) keys() error {
+	return x.each(func(v values) error {
+		k := scanAPIKey(v)
+		x.fill.Keys = append(x.fill.Keys, k)
+		return x.fill.Grow(len(k.Subject) + len(k.Scopes)*8)
+	}, "SELECT "+apiKeyColumns+" FROM api_keys")
 }

@@ -44,7 +44,7 @@ type importer struct {
 // begin sees that the store is empty.
 func (m *importer) begin() error {
 	n, err := m.w.conn.number(context.Background(), `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM events) OR
- EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs)`)
+ EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys)`)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -62,7 +62,7 @@ func (m *importer) put(p *record.Portion) error {
 		c := &m.w.clock
 		c.at, c.key, c.job, c.epoch = max(c.at, record.Milliseconds(h.At)), max(c.key, h.Task), max(c.job, h.Job), max(c.epoch, h.Epoch)
 	}
-	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.claims, m.grants, m.jobs} {
+	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.claims, m.grants, m.jobs, m.keys} {
 		if err := step(p); err != nil {
 			return err
 		}
@@ -168,6 +168,15 @@ func (m *importer) jobs(p *record.Portion) error {
 	return nil
 }
 
+func (m *importer) keys(p *record.Portion) error {
+	for i := range p.Keys {
+		if err := m.run("API keys", insertAPIKey, apiKeyArgs(&p.Keys[i])...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // end sets the counters behind what was written and checks it.
 func (m *importer) end() (counts record.Counts, err error) {
 	w := m.w
@@ -190,6 +199,7 @@ func (m *importer) end() (counts record.Counts, err error) {
 		{&counts.Claims, "claims"},
 		{&counts.Grants, "grants"},
 		{&counts.Jobs, "jobs"},
+		{&counts.Keys, "api_keys"},
 	} {
 		if *count.into, err = w.conn.number(context.Background(), "SELECT count(*) FROM "+count.table); err != nil {
 			return counts, unavailable(err)

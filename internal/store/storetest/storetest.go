@@ -71,6 +71,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store) {
 		"Delete":               testDelete,
 		"Expire":               testExpire,
 		"ExpireManyInPortions": testExpireManyInPortions,
+		"APIKeys":              testAPIKeys,
 		"Backup":               testBackup,
 		"Ping":                 testPing,
 	} {
