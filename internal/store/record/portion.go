@@ -25,8 +25,6 @@ type Portion struct {
 	Claims  []store.Claim
 	Grants  []store.Grant
 	Jobs    []store.Job
-	// Webhooks belong to tasks: their TaskKey says to which.
-	Webhooks []store.Webhook
 	Keys    []store.APIKey
 
 	size int
@@ -74,7 +72,6 @@ func (c *Counts) Add(p *Portion) {
 	c.Claims += int64(len(p.Claims))
 	c.Grants += int64(len(p.Grants))
 	c.Jobs += int64(len(p.Jobs))
-	c.Webhooks += int64(len(p.Webhooks))
 	c.Keys += int64(len(p.Keys))
 }
 
