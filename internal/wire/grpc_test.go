@@ -2,9 +2,11 @@ package wire_test
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/binary"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,12 +16,13 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/grpcreflect"
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
-	"google.golang.org/grpc/codes"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
-
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
@@ -213,18 +216,23 @@ func TestGRPC_WebAndConnect(t *testing.T) {
 func TestGRPC_SlowReader(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 64<<10)
-	const count = 200
-	n := newNode(t, setting{spec: runs(func(turn *agent.Turn) error {
-		for range count {
-			if err := turn.Artifact(a2a.Text(big)); err != nil {
-				return err
+	const count = 100
+	emitted := make(chan struct{})
+	n := newNode(t, setting{
+		options: func(o *wire.Options) { o.WriteTimeout = time.Minute },
+		spec: runs(func(turn *agent.Turn) error {
+			defer close(emitted)
+			for range count {
+				if err := turn.Artifact(a2a.Text(big)); err != nil {
+					return err
+				}
 			}
-		}
-		return turn.Complete()
-	})})
+			return turn.Flush()
+		}),
+	})
 	slow := n.stream(overGRPC, "SendStreamingMessage", send("x"))
-	id := slow.must().Task.ID
-	n.until(id, a2a.StateCompleted)
+	slow.must()
+	<-emitted
 	n.ok(overGRPC, "ListTasks", object{})
 	artifacts := 0
 	for _, e := range slow.rest() {
@@ -275,8 +283,13 @@ func TestGRPC_Pings(t *testing.T) {
 	var head bytes.Buffer
 	encoder := hpack.NewEncoder(&head)
 	for _, f := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":authority", strings.TrimPrefix(n.base, "http://")}, {":path", pb.A2AService_SubscribeToTask_FullMethodName},
-		{"content-type", "application/grpc"}, {"te", "trailers"}, {"a2a-version", "1.0"},
+		{":method", "POST"},
+		{":scheme", "http"},
+		{":authority", strings.TrimPrefix(n.base, "http://")},
+		{":path", pb.A2AService_SubscribeToTask_FullMethodName},
+		{"content-type", "application/grpc"},
+		{"te", "trailers"},
+		{"a2a-version", "1.0"},
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // into memory
 	}
@@ -313,4 +326,26 @@ func TestGRPC_Pings(t *testing.T) {
 	}
 	n.sent(rpc, send("go", object{"taskId": task.ID}))
 	read(func() bool { return data > 1 })
+}
+
+// With TLS the client asks for HTTP/2 by ALPN, on the same port.
+func TestGRPC_OverTLS(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, setting{})
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = wire.NewServer(n.handler, wire.ServerOptions{})
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	conn, err := grpc.NewClient("passthrough:///"+server.Listener.Addr().String(), grpc.WithTransportCredentials(credentials.NewClientTLSFromCert(roots, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // nothing depends on it
+	reply, err := pb.NewA2AServiceClient(conn).SendMessage(outgoing(t, "a2a-version", "1.0"), dataMessage(nested(1)))
+	if err != nil || reply.GetTask().GetStatus().GetState() != pb.TaskState_TASK_STATE_COMPLETED {
+		t.Errorf("%v, %v", reply, err)
+	}
 }
