@@ -105,22 +105,21 @@ func run(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil || o.keep {
-			fmt.Println("store, journals and logs are in", dir)
-			return
-		}
-		err = os.RemoveAll(dir)
-	}()
 	prepare := newSingle
 	if o.cluster {
 		prepare = newCluster
 	}
 	t, err := prepare(o, dir)
 	if err != nil {
-		return err
+		return errors.Join(err, os.RemoveAll(dir))
 	}
-	defer func() { err = errors.Join(err, t.end()) }()
+	defer func() {
+		if err = errors.Join(err, t.end()); err != nil || o.keep {
+			fmt.Println("store, journals and logs are in", dir)
+			return
+		}
+		err = os.RemoveAll(dir)
+	}()
 	l := newLedger()
 	c := newChecker(l, t.site())
 	began := time.Now()
