@@ -81,6 +81,9 @@ type Store interface {
 	// NextJob returns when the earliest job is due, zero when there is none.
 	NextJob(ctx context.Context) (time.Time, error)
 
+	// APIKeys keeps the API keys of callers; see there.
+	APIKeys
+
 	// Delete removes a terminal task with all that belongs to it. A task that
 	// is not terminal is ErrConflict.
 	Delete(ctx context.Context, scope Scope, id string) error

@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +61,10 @@ func (s *Store) Keys(ctx context.Context) ([]store.APIKey, error) {
 		return unavailable(c.each(ctx, func(v values) bool {
 			list = append(list, scanAPIKey(v))
 			return true
-		}, "SELECT "+apiKeyColumns+" FROM api_keys ORDER BY created DESC, id"))
+		}, "SELECT "+apiKeyColumns+" FROM api_keys"))
+	})
+	slices.SortFunc(list, func(a, b store.APIKey) int {
+		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(a.ID, b.ID))
 	})
 	return list, err
 }

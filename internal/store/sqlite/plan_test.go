@@ -56,6 +56,7 @@ var meant = map[string]bool{
 	"SCAN clock":                     true, // one row
 	"SCAN nodes":                     true, // one row
 	"SCAN schema_info":               true, // one row
+	"SCAN api_keys":                  true, // a list of few
 	"SCAN purge":                     true, // empty most of the time
 	"SCAN r":                         true, // lists and claims of operators
 	"SCAN o":                         true, // statistics

@@ -65,6 +65,11 @@ func Fill(t *testing.T, s store.Store) {
 	long := rows[5]
 	commit(t, s, &store.Change{Task: long.Key, Events: []store.Event{message(strings.Repeat("long", 1<<20)), artifact("after")}})
 	commit(t, s, &store.Change{Task: rows[6].Key, Decide: &store.Grant{ID: "grant-" + rows[6].ID, Approved: true, Note: "n\x00", Data: []byte{0, 9}, By: "ben"}})
+	for _, id := range []string{"a", "b"} {
+		if err := s.CreateKey(t.Context(), apiKey(id, 1_700_000_000_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	pending := claim("pending")
 	pending.Lease = epoch
 	commit(t, s, &store.Change{Claim: pending})
@@ -115,6 +120,7 @@ type Answers struct {
 	Stats    map[store.Stat]bool
 	Next     time.Time
 	Jobs     []store.Job
+	Keys     []store.APIKey
 }
 
 // Diff says where the answers differ from those of another store, "" when they
@@ -166,6 +172,8 @@ func Ask(t *testing.T, s store.Store) *Answers {
 	a.Next, err = s.NextJob(ctx)
 	check(err)
 	a.Jobs, err = s.Jobs(ctx, 100, time.Hour)
+	check(err)
+	a.Keys, err = s.Keys(ctx)
 	check(err)
 	return a
 }

@@ -19,7 +19,7 @@ func apiKey(id string, created int64) *store.APIKey {
 }
 
 func testAPIKeys(t *testing.T, s store.Store) {
-	keys := s.(store.APIKeys)
+	keys := store.APIKeys(s)
 	_, err := keys.Key(t.Context(), "none")
 	wantError(t, "an unknown key", err, store.ErrNotFound)
 	wantError(t, "revoking an unknown key", keys.RevokeKey(t.Context(), "none", time.UnixMilli(1)), store.ErrNotFound)
