@@ -81,6 +81,9 @@ type Store interface {
 	// NextJob returns when the earliest job is due, zero when there is none.
 	NextJob(ctx context.Context) (time.Time, error)
 
+	// Webhooks keeps the webhooks of tasks; see there.
+	Webhooks
+
 	// APIKeys keeps the API keys of callers; see there.
 	APIKeys
 
@@ -177,6 +180,7 @@ type Task struct {
 	Since    int64     // Read before the current turn began: its messages are Since+1 to Read
 	Created  time.Time
 	Expires  time.Time // when a terminal task is removed; zero: never
+	Webhooks int       // that it has, those that were given up included
 	Meta     []byte    // the engine's own; immutable
 }
 
@@ -265,14 +269,28 @@ type Change struct {
 	// KindStatus event is among Events.
 	At time.Time
 
-	Claim  *Claim   // to be made; a *DuplicateError when its key is taken by a live claim
-	Settle *Claim   // to be answered: finds the claim by its key and sets Task and Reply; with neither, the claim is given up
-	State  a2a.JSON // new private state
-	Result *Result
-	Grant  *Grant // a new request
-	Decide *Grant // settles a request: finds it by ID, sets Approved, Note, Data, By; ErrConflict when settled already
-	Jobs   []Job  // to be done later
-	Finish int64  // id of the job that is done with this change
+	Claim *Claim // to be made; a *DuplicateError when its key is taken by a live claim
+	// Respect lets a claim stand that has no outcome even when its node is dead.
+	Respect bool
+	// Abandoned says that Claim has replaced one of a dead node that had no
+	// outcome: nobody knows how far its message got. The store fills it in.
+	Abandoned bool
+	Settle    *Claim   // to be answered: finds the claim by its key and sets Task and Reply; with neither, the claim is given up
+	State     a2a.JSON // new private state
+	Result    *Result
+	Grant     *Grant // a new request
+	Decide    *Grant // settles a request: finds it by ID, sets Approved, Note, Data, By; ErrConflict when settled already
+	Jobs      []Job  // to be done later
+	Finish    int64  // id of the job that is done with this change
+
+	// Webhook is made, or replaces the one of the task that has its id, which
+	// keeps how far it has got and goes on. ErrLimit says that the task has
+	// MaxWebhooks already; 0 is no limit.
+	Webhook     *Webhook
+	MaxWebhooks int
+	// Woken is about how many jobs of the kind JobPush came of the change. The
+	// store fills it in.
+	Woken int
 }
 
 // Claim says that a message was sent, and what came of it. A claim without a
@@ -289,6 +307,9 @@ type Claim struct {
 	Reply   []byte // the Message that was answered instead of a task
 	Expires time.Time
 }
+
+// Stands reports whether the time of the claim is not over.
+func (c *Claim) Stands(at time.Time) bool { return c.Expires.IsZero() || c.Expires.After(at) }
 
 // Result is what Once keeps.
 type Result struct {

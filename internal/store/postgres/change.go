@@ -38,6 +38,9 @@ func (b *work) apply(c *store.Change) error {
 	if err := b.check(c); err != nil {
 		return err
 	}
+	if err := b.checkWebhook(t, c); err != nil {
+		return err
+	}
 	switch {
 	case c.Insert != nil:
 		b.insert(t, c)
@@ -45,6 +48,9 @@ func (b *work) apply(c *store.Change) error {
 		b.update(t, c)
 	}
 	b.attach(t, c)
+	if t != nil {
+		b.notify(t, c)
+	}
 	c.At = b.at
 	return nil
 }

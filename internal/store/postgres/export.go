@@ -139,7 +139,7 @@ func (x *exporter) tasks() error {
 		if err := x.fill.Grow(size); err != nil {
 			return err
 		}
-		for _, step := range []func(tasks []int64) error{x.private, x.results, x.events} {
+		for _, step := range []func(tasks []int64) error{x.private, x.results, x.webhooks, x.events} {
 			if err := step(keys); err != nil {
 				return err
 			}
@@ -156,6 +156,15 @@ func (x *exporter) private(tasks []int64) error {
 		x.fill.Private = append(x.fill.Private, p)
 		return x.fill.Grow(len(p.State))
 	}, "SELECT task, state FROM private WHERE task = ANY($1::bigint[])", tasks)
+}
+
+func (x *exporter) webhooks(tasks []int64) error {
+	var s webhookScanner
+	return x.each(s.targets(), func() error {
+		w := s.take()
+		x.fill.Webhooks = append(x.fill.Webhooks, w)
+		return x.fill.Grow(len(w.URL) + len(w.Secrets) + len(w.Error))
+	}, "SELECT "+webhookColumns+webhookTables+" WHERE w.task = ANY($1::bigint[])", tasks)
 }
 
 func (x *exporter) results(tasks []int64) error {

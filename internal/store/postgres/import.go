@@ -47,7 +47,7 @@ type importer struct {
 
 // begin locks the tables and sees that they are empty.
 func (m *importer) begin() error {
-	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs, api_keys", "SHARE ROW EXCLUSIVE"); err != nil {
+	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs, webhooks, api_keys", "SHARE ROW EXCLUSIVE"); err != nil {
 		return err
 	}
 	var some bool
@@ -96,6 +96,7 @@ func (m *importer) put(p *record.Portion) error {
 			return []any{c.Lease, record.Milliseconds(c.Expires), realms[realmOfClaim(c)], []byte(c.Key), c.Hash, []byte(c.Task), c.Reply}
 		}},
 		{"grants", grantColumnsCopied, len(p.Grants), func(i int) []any { return grantValues(&p.Grants[i]) }},
+		{"webhooks", webhookColumnsCopied, len(p.Webhooks), func(i int) []any { return webhookValues(&p.Webhooks[i]) }},
 		{"jobs", []string{"id", "due", "turn", "attempt", "kind", "task", "key"}, len(p.Jobs), func(i int) []any {
 			j := &p.Jobs[i]
 			return []any{j.ID, record.Milliseconds(j.Due), j.Turn, j.Attempt, []byte(j.Kind), []byte(j.Task), []byte(j.Key)}
@@ -185,9 +186,10 @@ var countUp = []string{
 	"DELETE FROM total_deltas",
 	"DELETE FROM context_totals",
 	"DELETE FROM context_deltas",
+	"UPDATE tasks t SET webhooks = w.n FROM (SELECT task, count(*) AS n FROM webhooks GROUP BY task) w WHERE t.key = w.task",
 	"INSERT INTO totals (realm, state, n) SELECT realm, state, count(*) FROM tasks GROUP BY realm, state",
 	"INSERT INTO context_totals (context, realm, state, n) SELECT context, realm, state, count(*) FROM tasks GROUP BY context, realm, state",
-	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs, api_keys",
+	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs, webhooks, api_keys",
 }
 
 // end makes the totals, sets the counters behind what was written, and checks
@@ -206,8 +208,8 @@ func (m *importer) end() (counts record.Counts, err error) {
 		}
 	}
 	err = m.tx.QueryRow(m.ctx, `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM events), (SELECT count(*) FROM private), (SELECT count(*) FROM results),
- (SELECT count(*) FROM claims), (SELECT count(*) FROM grants), (SELECT count(*) FROM jobs), (SELECT count(*) FROM api_keys)`).
-		Scan(&counts.Tasks, &counts.Events, &counts.Private, &counts.Results, &counts.Claims, &counts.Grants, &counts.Jobs, &counts.Keys)
+ (SELECT count(*) FROM claims), (SELECT count(*) FROM grants), (SELECT count(*) FROM jobs), (SELECT count(*) FROM webhooks), (SELECT count(*) FROM api_keys)`).
+		Scan(&counts.Tasks, &counts.Events, &counts.Private, &counts.Results, &counts.Claims, &counts.Grants, &counts.Jobs, &counts.Webhooks, &counts.Keys)
 	if err != nil {
 		return counts, unavailable(fmt.Errorf("count rows: %w", err))
 	}

@@ -72,6 +72,7 @@ func remove(ctx context.Context, tx pgx.Tx, tasks []*record.Row) error {
 	} {
 		q.Queue(query, bytesOf(ids))
 	}
+	q.Queue("DELETE FROM webhooks WHERE task = ANY($1::bigint[])", keys)
 	counts.write(&q)
 	return tx.SendBatch(ctx, &q).Close()
 }

@@ -29,7 +29,7 @@ func timeOf(rev int64) time.Time { return time.UnixMilli(rev >> timeBits).UTC() 
 // taskColumns are what rowScanner reads, of the tables tasks t and realms r.
 const taskColumns = `t.key, t.id, r.tenant, r.owner, r.agent, t.context, t.state, t.wait, t.seq,
  t.rev, t.lease, t.turn, t.attempt, t.done, t.messages, t.read, t.since, t.created, t.expires, t.meta,
- t.realm, t.status_row, t.artifact_row, t.message_row`
+ t.realm, t.status_row, t.artifact_row, t.message_row, t.webhooks`
 
 // rowScanner holds what taskColumns are scanned into.
 type rowScanner struct {
@@ -45,7 +45,7 @@ func (s *rowScanner) targets() []any {
 	return []any{
 		&t.Key, &s.id, &s.tenant, &s.owner, &s.agent, &s.context, &s.state, &s.wait, &t.Seq,
 		&t.Rev, &t.Lease, &t.Turn, &t.Attempt, &t.Done, &t.Messages, &t.Read, &t.Since, &s.created, &s.expires, &s.meta,
-		&t.Realm, &t.StatusRow, &t.ArtifactRow, &t.MessageRow,
+		&t.Realm, &t.StatusRow, &t.ArtifactRow, &t.MessageRow, &t.Webhooks,
 	}
 }
 

@@ -66,6 +66,7 @@ type work struct {
 	claims map[claimKey]*claimEntry
 	alive  map[int64]bool   // epochs of nodes
 	grants map[string]int64 // when each was decided; 0: not yet
+	hooks  map[hookKey]bool // webhooks that exist
 
 	// What is written.
 	inserts  columns
@@ -76,6 +77,7 @@ type work struct {
 	decided  columns
 	finished []int64
 	jobs     map[jobKey]*store.Job
+	webhooks webhookWork
 	counts   counts
 }
 
@@ -87,6 +89,7 @@ func newWork(batch []*op) *work {
 		claims: map[claimKey]*claimEntry{},
 		alive:  map[int64]bool{},
 		grants: map[string]int64{},
+		hooks:  map[hookKey]bool{},
 	}
 }
 
@@ -191,6 +194,7 @@ func (b *work) lock(ctx context.Context, conn *pgx.Conn, committer []byte, numbe
 		})
 	}
 	b.lockClaims(&q, n)
+	b.lookUpWebhooks(&q)
 	if len(n.grants) > 0 {
 		q.Queue("SELECT id, decided FROM grants WHERE id = ANY($1::bytea[]) ORDER BY id FOR UPDATE", bytesOf(n.grants)).
 			Query(func(rows pgx.Rows) error {
@@ -261,13 +265,18 @@ func (b *work) write(ctx context.Context, conn *pgx.Conn) error {
 	var q pgx.Batch
 	b.writeTasks(&q)
 	b.writeAttached(&q)
+	woken := b.writeWebhooks(&q)
 	b.counts.write(&q)
 	q.Queue("COMMIT")
 	results := conn.SendBatch(ctx, &q)
-	for range q.Len() - 1 {
-		if _, err := results.Exec(); err != nil {
+	for i := range q.Len() - 1 {
+		tag, err := results.Exec()
+		if err != nil {
 			_ = results.Close() // says the same
 			return err
+		}
+		if i == woken {
+			b.webhooks.say(int(tag.RowsAffected()))
 		}
 	}
 	tag, err := results.Exec()

@@ -25,7 +25,9 @@ type Portion struct {
 	Claims  []store.Claim
 	Grants  []store.Grant
 	Jobs    []store.Job
-	Keys    []store.APIKey
+	// Webhooks belong to tasks: their TaskKey says to which.
+	Webhooks []store.Webhook
+	Keys     []store.APIKey
 
 	size int
 }
@@ -61,7 +63,7 @@ type Result struct {
 }
 
 // Counts are how many rows of each kind there are.
-type Counts struct{ Tasks, Events, Private, Results, Claims, Grants, Jobs, Keys int64 }
+type Counts struct{ Tasks, Events, Private, Results, Claims, Grants, Jobs, Webhooks, Keys int64 }
 
 // Add counts a portion.
 func (c *Counts) Add(p *Portion) {
@@ -72,6 +74,7 @@ func (c *Counts) Add(p *Portion) {
 	c.Claims += int64(len(p.Claims))
 	c.Grants += int64(len(p.Grants))
 	c.Jobs += int64(len(p.Jobs))
+	c.Webhooks += int64(len(p.Webhooks))
 	c.Keys += int64(len(p.Keys))
 }
 

@@ -35,8 +35,12 @@ func (w *writer) apply(c *store.Change, at time.Time) error {
 	if err := w.check(c); err != nil {
 		return err
 	}
+	replaces, err := w.checkWebhook(t, c)
+	if err != nil {
+		return err
+	}
 	if c.Claim != nil {
-		if err := w.claim(c.Claim, at); err != nil {
+		if err := w.claim(c, at); err != nil {
 			return err
 		}
 	}
@@ -53,8 +57,28 @@ func (w *writer) apply(c *store.Change, at time.Time) error {
 	if err := w.attach(t, c); err != nil {
 		return err
 	}
+	if t != nil {
+		if err := w.notify(c, replaces, at); err != nil {
+			return err
+		}
+	}
 	c.At = at
 	return nil
+}
+
+// notify makes the webhook of a change, and wakes those that have something to
+// send after it.
+func (w *writer) notify(c *store.Change, replaces bool, at time.Time) (err error) {
+	if err := w.putWebhook(c, replaces, at); err != nil {
+		return err
+	}
+	if c.Woken = 0; c.After.Webhooks > 0 && (replaces || c.Wakes()) {
+		c.Woken, err = w.wake(&c.After, at)
+	}
+	if c.Insert != nil {
+		c.Insert.Webhooks = c.After.Webhooks
+	}
+	return err
 }
 
 // row returns the row of a task. It is remembered: only the writer changes it.

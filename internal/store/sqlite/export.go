@@ -81,7 +81,7 @@ func (x *exporter) tasks() error {
 			return err
 		}
 		for _, key := range keys {
-			for _, step := range []func(task int64) error{x.private, x.results, x.events} {
+			for _, step := range []func(task int64) error{x.private, x.results, x.webhooks, x.events} {
 				if err := step(key); err != nil {
 					return err
 				}
@@ -99,6 +99,14 @@ func (x *exporter) private(task int64) error {
 		x.fill.Private = append(x.fill.Private, p)
 		return x.fill.Grow(len(p.State))
 	}, "SELECT state FROM private WHERE task = ?", task)
+}
+
+func (x *exporter) webhooks(task int64) error {
+	return x.each(func(v values) error {
+		w := scanWebhook(v)
+		x.fill.Webhooks = append(x.fill.Webhooks, w)
+		return x.fill.Grow(len(w.URL) + len(w.Secrets) + len(w.Error))
+	}, "SELECT "+webhookColumns+webhookTables+" WHERE w.task = ?", task)
 }
 
 func (x *exporter) results(task int64) error {

@@ -62,7 +62,7 @@ func (m *importer) put(p *record.Portion) error {
 		c := &m.w.clock
 		c.at, c.key, c.job, c.epoch = max(c.at, record.Milliseconds(h.At)), max(c.key, h.Task), max(c.job, h.Job), max(c.epoch, h.Epoch)
 	}
-	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.claims, m.grants, m.jobs, m.keys} {
+	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.webhooks, m.claims, m.grants, m.jobs, m.keys} {
 		if err := step(p); err != nil {
 			return err
 		}
@@ -125,6 +125,16 @@ func (m *importer) beside(p *record.Portion) error {
 	return nil
 }
 
+func (m *importer) webhooks(p *record.Portion) error {
+	for i := range p.Webhooks {
+		w := &p.Webhooks[i]
+		if err := m.run("webhooks", insertWebhook, insertWebhookArgs(w.TaskKey, w, w.Seq, w.Created)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (m *importer) claims(p *record.Portion) error {
 	for i := range p.Claims {
 		c := &p.Claims[i]
@@ -181,6 +191,9 @@ func (m *importer) keys(p *record.Portion) error {
 func (m *importer) end() (counts record.Counts, err error) {
 	w := m.w
 	w.clock.rev = m.revisions.Last
+	if err := m.run("webhooks", "UPDATE tasks SET webhooks = (SELECT count(*) FROM webhooks w WHERE w.task = tasks.key) WHERE key IN (SELECT task FROM webhooks)"); err != nil {
+		return counts, err
+	}
 	for counter, query := range map[*int64]string{&w.clock.key: "SELECT max(key) FROM tasks", &w.clock.job: "SELECT max(id) FROM jobs"} {
 		n, err := w.conn.number(context.Background(), query)
 		if err != nil {
@@ -199,6 +212,7 @@ func (m *importer) end() (counts record.Counts, err error) {
 		{&counts.Claims, "claims"},
 		{&counts.Grants, "grants"},
 		{&counts.Jobs, "jobs"},
+		{&counts.Webhooks, "webhooks"},
 		{&counts.Keys, "api_keys"},
 	} {
 		if *count.into, err = w.conn.number(context.Background(), "SELECT count(*) FROM "+count.table); err != nil {

@@ -48,7 +48,11 @@ func (w *writer) remove(t *record.Row) error {
 	if _, err := w.conn.run(query, args...); err != nil {
 		return err
 	}
-	for _, query := range []string{"DELETE FROM private WHERE task=?", "DELETE FROM results WHERE task=?", "DELETE FROM tasks WHERE key=?"} {
+	queries := []string{"DELETE FROM private WHERE task=?", "DELETE FROM results WHERE task=?", "DELETE FROM tasks WHERE key=?"}
+	if t.Webhooks > 0 {
+		queries = append(queries, "DELETE FROM webhooks WHERE task=?")
+	}
+	for _, query := range queries {
 		if _, err := w.conn.run(query, t.Key); err != nil {
 			return err
 		}
