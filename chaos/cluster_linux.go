@@ -65,7 +65,7 @@ func newCluster(o *options, dir string) (_ trial, err error) {
 		return nil, err
 	}
 	t.nodes.patience = clusterPatience
-	if t.net, err = newFabric(); err != nil {
+	if t.net, err = newFabric(dir); err != nil {
 		return nil, err
 	}
 	if err := t.prepare(); err != nil {

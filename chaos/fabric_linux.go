@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,8 +38,8 @@ type host struct {
 }
 
 // newFabric makes the switch and the link of this machine, once what an earlier
-// run has left is gone.
-func newFabric() (*fabric, error) {
+// run has left is gone. dir is where this one has its files.
+func newFabric(dir string) (*fabric, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the cluster needs network namespaces of its own: run it as root (CAP_NET_ADMIN and CAP_SYS_ADMIN)")
 	}
@@ -52,7 +54,7 @@ func newFabric() (*fabric, error) {
 		return nil, errors.Join(errors.New("another run of the cluster is under way on this machine"), lock.Close())
 	}
 	f := &fabric{lock}
-	err = errors.Join(f.clear(), f.run(
+	err = errors.Join(f.clear(), f.forget(dir), f.run(
 		"netns add "+fabricSwitch,
 		"-n "+fabricSwitch+" link add name "+fabricBridge+" type bridge",
 		"-n "+fabricSwitch+" link set "+fabricBridge+" up",
@@ -66,6 +68,29 @@ func newFabric() (*fabric, error) {
 		return nil, errors.Join(fmt.Errorf("make network namespaces: %w", err), f.close())
 	}
 	return f, nil
+}
+
+// forget removes the files of a run that was killed, and notes where those of
+// this one are.
+func (f *fabric) forget(dir string) error {
+	before, err := io.ReadAll(f.lock)
+	if err != nil {
+		return err
+	}
+	if left := string(before); strings.HasPrefix(left, filepath.Join(os.TempDir(), tempPrefix)) {
+		if err := os.RemoveAll(left); err != nil {
+			return err
+		}
+	}
+	return f.note(dir)
+}
+
+func (f *fabric) note(dir string) error {
+	if err := f.lock.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.lock.WriteAt([]byte(dir), 0)
+	return err
 }
 
 // run runs commands of ip, until one fails.
@@ -98,7 +123,7 @@ func (f *fabric) clear() error {
 }
 
 // close removes the network.
-func (f *fabric) close() error { return errors.Join(f.clear(), f.lock.Close()) }
+func (f *fabric) close() error { return errors.Join(f.clear(), f.note(""), f.lock.Close()) }
 
 // killAll kills the processes in a namespace, until there are none.
 func killAll(name string) error {

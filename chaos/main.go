@@ -100,8 +100,11 @@ type trial interface {
 	end() error
 }
 
+// tempPrefix begins the names of the directories of runs.
+const tempPrefix = "chaos-"
+
 func run(ctx context.Context, o *options) (err error) {
-	dir, err := os.MkdirTemp("", "chaos-")
+	dir, err := os.MkdirTemp("", tempPrefix)
 	if err != nil {
 		return err
 	}
@@ -114,11 +117,11 @@ func run(ctx context.Context, o *options) (err error) {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	defer func() {
-		if err = errors.Join(err, t.end()); err != nil || o.keep {
+		if err = errors.Join(err, t.end()); err != nil && ctx.Err() == nil || o.keep {
 			fmt.Println("store, journals and logs are in", dir)
 			return
 		}
-		err = os.RemoveAll(dir)
+		err = errors.Join(err, os.RemoveAll(dir))
 	}()
 	l := newLedger()
 	c := newChecker(l, t.site())
