@@ -273,10 +273,8 @@ func (e *Engine) accept(ctx context.Context, q *Request, watched bool) (*accepte
 	if err != nil {
 		return nil, err
 	}
-	abandoned := false
 	if claim != nil {
-		var a *accepted
-		if a, abandoned, err = e.duplicate(ctx, q, claim); a != nil || err != nil {
+		if a, err := e.duplicate(ctx, q, claim); a != nil || err != nil {
 			return a, err
 		}
 	}
@@ -284,7 +282,7 @@ func (e *Engine) accept(ctx context.Context, q *Request, watched bool) (*accepte
 		return nil, err
 	}
 	if q.Message.TaskID == "" {
-		return e.create(ctx, q, claim, origin{watched: watched, abandoned: abandoned})
+		return e.create(ctx, q, claim, watched)
 	}
 	return e.follow(ctx, q, claim)
 }
@@ -328,7 +326,7 @@ func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (*
 }
 
 // create starts a new task.
-func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, from origin) (*accepted, error) {
+func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, watched bool) (*accepted, error) {
 	r, err := e.newTask(ctx, q, claim)
 	if err != nil {
 		return nil, err
@@ -337,29 +335,24 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, fro
 	if err != nil {
 		return nil, err
 	}
+	abandoned := false
 	if claim != nil {
-		a, err := e.makeClaim(ctx, q, r, claim)
-		if a != nil || err != nil {
+		var a *accepted
+		if a, abandoned, err = e.makeClaim(ctx, q, r, claim); a != nil || err != nil {
 			ticket.give()
 			return a, err
 		}
 	}
 	var watcher *watcher
-	if from.watched {
+	if watched {
 		watcher = e.watch(r.id)
 	}
-	if from.abandoned && q.Spec.OnInterrupt == InterruptFail {
+	if abandoned && q.Spec.OnInterrupt == InterruptFail {
 		go r.interrupted(ticket)
 	} else {
 		r.start(ticket)
 	}
 	return e.await(ctx, r, watcher)
-}
-
-// origin is what is known of a new task beside its message.
-type origin struct {
-	watched   bool // its sender wants every event
-	abandoned bool // a dead node began to handle the message, and left no trace of how far it got
 }
 
 // newEvents is how many events a new task has before its turn begins: the

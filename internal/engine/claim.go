@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -62,27 +64,25 @@ func businessKey(m *a2a.Message) (string, error) {
 	return key, nil
 }
 
-// duplicate answers a message that was sent before. It reports as abandoned a
-// message that somebody began to handle and that has no outcome yet: either
-// another node is at it, or a dead one was; making the claim tells which.
-func (e *Engine) duplicate(ctx context.Context, q *Request, claim *store.Claim) (a *accepted, abandoned bool, err error) {
+// duplicate answers a message that was sent before. Where it has no outcome yet,
+// either another node is at it, or a dead one was; making the claim tells which.
+func (e *Engine) duplicate(ctx context.Context, q *Request, claim *store.Claim) (*accepted, error) {
 	earlier, err := e.store.Claim(ctx, q.Scope, q.Spec.ID, claim.Key)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, false, unavailable(err)
+		return nil, unavailable(err)
 	}
 	if earlier.Task == "" && earlier.Reply == nil {
 		e.mu.Lock()
 		r := e.claims[keyOf(claim)]
 		e.mu.Unlock()
 		if r == nil {
-			return nil, true, sameMessage(q, earlier, claim)
+			return nil, sameMessage(q, earlier, claim)
 		}
 	}
-	a, err = e.joinClaim(ctx, q, earlier, claim)
-	return a, false, err
+	return e.joinClaim(ctx, q, earlier, claim)
 }
 
 // sameMessage refuses another message under a key that is taken.
@@ -97,19 +97,21 @@ func sameMessage(q *Request, earlier, mine *store.Claim) error {
 }
 
 // makeClaim claims a message before anything is done about it, so that it is
-// done once. It returns what an earlier message came to when there was one.
-func (e *Engine) makeClaim(ctx context.Context, q *Request, r *run, claim *store.Claim) (*accepted, error) {
+// done once. It returns what an earlier message came to when there was one, and
+// reports as abandoned a message that a dead node had begun to handle.
+func (e *Engine) makeClaim(ctx context.Context, q *Request, r *run, claim *store.Claim) (a *accepted, abandoned bool, err error) {
 	e.mu.Lock()
 	if earlier := e.claims[keyOf(claim)]; earlier != nil {
 		theirs := earlier.claim
 		e.mu.Unlock()
-		return e.joinClaim(ctx, q, theirs, claim)
+		a, err = e.joinClaim(ctx, q, theirs, claim)
+		return a, false, err
 	}
 	e.claims[keyOf(claim)] = r
 	e.mu.Unlock()
-	err := e.store.Commit(ctx, &store.Change{Claim: claim})
-	if err == nil {
-		return nil, nil
+	c := &store.Change{Claim: claim, Respect: !e.away.over(e.cfg.Lease)}
+	if err = e.store.Commit(ctx, c); err == nil {
+		return nil, c.Abandoned, nil
 	}
 	e.mu.Lock()
 	r.claim = nil
@@ -118,11 +120,12 @@ func (e *Engine) makeClaim(ctx context.Context, q *Request, r *run, claim *store
 	if duplicate, ok := errors.AsType[*store.DuplicateError](err); ok {
 		r.err = errRepeated
 		close(r.known)
-		return e.joinClaim(ctx, q, &duplicate.Claim, claim)
+		a, err = e.joinClaim(ctx, q, &duplicate.Claim, claim)
+		return a, false, err
 	}
 	r.err = unavailable(err)
 	close(r.known)
-	return nil, r.err
+	return nil, false, r.err
 }
 
 var errRepeated = &a2a.Error{
@@ -143,10 +146,16 @@ func (e *Engine) joinClaim(ctx context.Context, q *Request, earlier, mine *store
 		return nil, err
 	}
 	e.cfg.Observer.Duplicate(q.Spec.ID)
-	for earlier.Task == "" && earlier.Reply == nil {
+	for looked := time.Now(); earlier.Task == "" && earlier.Reply == nil; {
 		var err error
 		if earlier, err = e.awaitClaim(ctx, q, mine); err != nil {
 			return nil, err
+		}
+		if earlier.Task == "" && earlier.Reply == nil && time.Since(looked) > e.cfg.Lease {
+			looked = time.Now()
+			if alive, err := e.alive(ctx, earlier.Lease); err != nil || !alive {
+				return nil, cmp.Or(unavailable(err), error(errRepeated))
+			}
 		}
 	}
 	if earlier.Reply != nil {
@@ -185,6 +194,15 @@ func (e *Engine) settleLeftOver(ctx context.Context, q *Request, claim *store.Cl
 	}
 	r.interrupted(ticket)
 	return errRepeated
+}
+
+// alive reports whether the node of an epoch is.
+func (e *Engine) alive(ctx context.Context, epoch int64) (bool, error) {
+	nodes, err := e.store.Nodes(ctx)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(nodes, func(n store.Node) bool { return n.Epoch == epoch && n.Alive }), nil
 }
 
 // awaitClaim waits until an unanswered claim is answered, and returns it.

@@ -199,10 +199,12 @@ func (o *outage) renewal(began time.Time, lease time.Duration, ok bool) {
 	}
 }
 
-func (o *outage) over() bool {
+// over reports whether the lease was renewed in time, now and for a while.
+func (o *outage) over(lease time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return !time.Now().Before(o.until)
+	now := time.Now()
+	return !now.Before(o.until) && (o.renewed.IsZero() || now.Sub(o.renewed) < lease*2/3)
 }
 
 // Pauses between attempts to reach a store that is away.

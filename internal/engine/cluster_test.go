@@ -498,3 +498,48 @@ func TestStoreGoesAway(t *testing.T) {
 }
 
 func init() { atEnd = append(atEnd, postgrestest.Close) }
+
+// A message that a dead node had begun to handle comes to a failed task with an
+// agent that is not resumed, and is never handled twice.
+func TestMessageOfADeadNode(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	begun, release := make(chan struct{}, 1), make(chan struct{})
+	spec := &engine.Spec{ID: "careful", Answers: engine.AnswersMessage, Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
+		runs.Add(1)
+		begun <- struct{}{}
+		<-release
+		return turn.Message(a2a.Text("done"))
+	})}
+	task := &engine.Spec{ID: "careful", Run: spec.Run}
+	nodes := newCluster(t, 2, bustest.Faults{}, spec)
+	task.FirstStepWait, task.Claims = spec.FirstStepWait, spec.Claims
+	q := request(spec, "go")
+	first := make(chan error, 1)
+	go func() {
+		_, err := nodes[0].Send(context.Background(), q)
+		first <- err
+	}()
+	<-begun
+	nodes[0].store.frozen.Store(true)
+	again := *q
+	again.Spec = task
+	var got *a2a.Task
+	for t.Context().Err() == nil { // as a client that is told to send it again
+		response, err := nodes[1].Send(t.Context(), &again)
+		if err == nil {
+			got = response.Task
+			break
+		}
+		if a2a.CodeOf(err) != a2a.CodeUnavailable {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	if err := <-first; a2a.CodeOf(err) != a2a.CodeUnavailable || err == nil {
+		t.Errorf("the node that was taken for dead answers %v", err)
+	}
+	if got.Status.State != a2a.StateFailed || runs.Load() != 1 {
+		t.Errorf("%d runs, and %s", runs.Load(), got.AppendJSON(nil))
+	}
+}

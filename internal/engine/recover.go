@@ -30,7 +30,7 @@ func (e *Engine) recover(ctx context.Context) {
 		}
 	}
 	const batch = 500
-	for ctx.Err() == nil && !e.Draining() && e.away.over() {
+	for ctx.Err() == nil && !e.Draining() && e.away.over(e.cfg.Lease) {
 		rows, err := e.store.Orphans(ctx, batch)
 		if err != nil {
 			if ctx.Err() == nil {

@@ -54,7 +54,7 @@ type run struct {
 	answered sync.Once // closes known
 	patient  bool      // its commits wait for a store that is away
 	reply    *a2a.Message
-	err   error
+	err      error
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -574,6 +574,10 @@ func (r *run) giveUp(err error) {
 			reason = agent.ErrCanceled
 		}
 		r.halt(reason)
+		if r.row.Key == 0 { // the message is another node's now
+			r.err = errRepeated
+			r.settle()
+		}
 		return
 	}
 	r.log().Error("Steps could not be committed", "error", err)

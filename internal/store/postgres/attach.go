@@ -42,6 +42,11 @@ func (b *work) live(c *claimEntry) bool {
 		(c.Task != "" || c.Reply != nil || b.alive[c.Lease])
 }
 
+// abandoned reports whether a claim has no outcome and its node is dead.
+func (b *work) abandoned(c *claimEntry) bool {
+	return c != nil && c.there && !b.live(c) && c.Stands(b.at)
+}
+
 // check refuses a change whose claim is taken, or whose claim or grant is not
 // there to be settled.
 func (b *work) check(c *store.Change) error {
@@ -61,7 +66,8 @@ func (b *work) check(c *store.Change) error {
 		}
 	}
 	if g := c.Claim; g != nil {
-		if kept := b.claims[claimKey{b.realms[realmOfClaim(g)], g.Key}]; b.live(kept) {
+		kept := b.claims[claimKey{b.realms[realmOfClaim(g)], g.Key}]
+		if b.live(kept) || c.Respect && b.abandoned(kept) {
 			taken := kept.Claim
 			taken.Tenant, taken.Owner, taken.Agent = g.Tenant, g.Owner, g.Agent
 			return &store.DuplicateError{Claim: taken}
@@ -74,7 +80,7 @@ func (b *work) check(c *store.Change) error {
 // none.
 func (b *work) attach(t *entry, c *store.Change) {
 	if c.Claim != nil {
-		b.claim(c.Claim)
+		b.claim(c)
 	}
 	if c.Settle != nil {
 		b.settle(c.Settle)
@@ -108,9 +114,11 @@ func (b *work) attach(t *entry, c *store.Change) {
 	b.putJobs(c)
 }
 
-func (b *work) claim(c *store.Claim) {
+func (b *work) claim(change *store.Change) {
+	c := change.Claim
 	key := claimKey{b.realms[realmOfClaim(c)], c.Key}
 	kept := b.claims[key]
+	change.Abandoned = b.abandoned(kept)
 	if kept == nil {
 		kept = &claimEntry{}
 		b.claims[key] = kept

@@ -53,26 +53,35 @@ func scanClaim(v values) store.Claim {
 const liveClaim = `(c.expires = 0 OR c.expires > ?1) AND
  (c.task <> '' OR c.reply IS NOT NULL OR EXISTS (SELECT 1 FROM nodes n WHERE n.epoch = c.lease AND n.expires > ?1))`
 
-// claim makes a claim, or refuses it with the live one that has its key.
-func (w *writer) claim(c *store.Claim, at time.Time) error {
+// claim makes the claim of a change, or refuses it with the live one that has
+// its key.
+func (w *writer) claim(change *store.Change, at time.Time) error {
+	c := change.Claim
 	r, err := w.realmID(realm{c.Tenant, c.Owner, c.Agent})
 	if err != nil {
 		return err
 	}
-	n, err := w.conn.run(`INSERT INTO claims AS c (realm, key, hash, lease, task, reply, expires) VALUES (?2,?3,?4,?5,?6,?7,?8)
- ON CONFLICT DO UPDATE SET hash=excluded.hash, lease=excluded.lease, task=excluded.task, reply=excluded.reply, expires=excluded.expires
- WHERE NOT (`+liveClaim+`)`,
-		at.UnixMilli(), r, c.Key, c.Hash, c.Lease, c.Task, c.Reply, record.Milliseconds(c.Expires))
+	n, err := w.conn.run("INSERT INTO claims (realm, key, hash, lease, task, reply, expires) VALUES (?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+		r, c.Key, c.Hash, c.Lease, c.Task, c.Reply, record.Milliseconds(c.Expires))
 	if err != nil || n == 1 {
 		return err
 	}
 	var taken store.Claim
-	_, err = w.conn.one(func(v values) { taken = scanClaim(v) }, "SELECT "+claimColumns+" FROM claims c WHERE c.realm=? AND c.key=?", r, c.Key)
+	live := false
+	_, err = w.conn.one(func(v values) { taken, live = scanClaim(v), integer(v[6]) != 0 },
+		"SELECT "+claimColumns+", "+liveClaim+" FROM claims c WHERE c.realm=?2 AND c.key=?3", at.UnixMilli(), r, c.Key)
 	if err != nil {
 		return err
 	}
-	taken.Tenant, taken.Owner, taken.Agent = c.Tenant, c.Owner, c.Agent
-	return refusal{&store.DuplicateError{Claim: taken}}
+	abandoned := !live && taken.Stands(at)
+	if live || abandoned && change.Respect {
+		taken.Tenant, taken.Owner, taken.Agent = c.Tenant, c.Owner, c.Agent
+		return refusal{&store.DuplicateError{Claim: taken}}
+	}
+	change.Abandoned = abandoned
+	_, err = w.conn.run("UPDATE claims SET hash=?, lease=?, task=?, reply=?, expires=? WHERE realm=? AND key=?",
+		c.Hash, c.Lease, c.Task, c.Reply, record.Milliseconds(c.Expires), r, c.Key)
+	return err
 }
 
 // attach writes what comes with a change. Task is nil when the change concerns

@@ -90,7 +90,9 @@ func testClaimTakeover(t *testing.T, s store.Store) {
 	}
 	first := claim("k")
 	first.Lease = dead
-	commit(t, s, &store.Change{Claim: first})
+	if c := commit(t, s, &store.Change{Claim: first}); c.Abandoned {
+		t.Error("a new claim is said to have been abandoned")
+	}
 	second := claim("k")
 	second.Lease = dead
 	wantDuplicate(t, "claim of a living node's message", s.Commit(t.Context(), &store.Change{Claim: second}), first)
@@ -104,7 +106,10 @@ func testClaimTakeover(t *testing.T, s store.Store) {
 	}
 	third := claim("k")
 	third.Lease, third.Hash = alive, []byte{3}
-	commit(t, s, &store.Change{Claim: third})
+	wantDuplicate(t, "respectful claim of a dead node's message", s.Commit(t.Context(), &store.Change{Claim: third, Respect: true}), first)
+	if c := commit(t, s, &store.Change{Claim: third}); !c.Abandoned {
+		t.Error("the claim is not said to have been abandoned")
+	}
 	if got, err := s.Claim(t.Context(), ann, echo, "k"); err != nil || got.Lease != alive {
 		t.Errorf("claim that was taken over: %+v, %v", got, err)
 	}
