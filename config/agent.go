@@ -50,6 +50,9 @@ type Agent struct {
 	// Tenants, [a-z0-9-]+. Each has a card of its own at {address}t/{tenant}/.
 	Tenants []string `yaml:"tenants"`
 
+	// What callers need for this agent, beyond a credential.
+	Callers AgentCallers `yaml:"callers"`
+
 	// Other places for the agent's endpoints. A path that begins with a slash begins at the public URL, any other one at the agent's address.
 	Paths Paths `yaml:"paths"`
 
@@ -112,6 +115,9 @@ type Skill struct {
 
 	// The media types that it answers with, instead of the agent's.
 	OutputModes []string `yaml:"output_modes"`
+
+	// The scopes that a caller needs for the skill, besides those of the agent.
+	Scopes []string `yaml:"scopes"`
 
 	// The JSON Schema of the data part that it takes.
 	InputSchema a2a.JSON `yaml:"input_schema"`

@@ -205,3 +205,23 @@ type AgentCallers struct {
 	// The scopes that every caller needs, all of them.
 	Scopes []string `yaml:"scopes"`
 }
+
+// Credentials reports whether any kind of credential is accepted.
+func (c *Callers) Credentials() bool {
+	return c.Keys || len(c.OIDC) > 0 || len(c.Basic) > 0 || c.MTLS != nil
+}
+
+// TLSFiles returns the configuration of TLS with paths that are not relative,
+// and false when the node speaks none.
+func (c *Config) TLSFiles() (TLS, bool) {
+	if c.TLS == nil {
+		return TLS{}, false
+	}
+	t := *c.TLS
+	for _, file := range []*string{&t.Cert, &t.Key, &t.ClientCA} {
+		if *file != "" {
+			*file = c.path(*file)
+		}
+	}
+	return t, true
+}

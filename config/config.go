@@ -68,6 +68,9 @@ type Config struct {
 	// Who may call.
 	Callers Callers `yaml:"callers"`
 
+	// TLS from files. Without it the node speaks plain HTTP, for a proxy that speaks TLS.
+	TLS *TLS `yaml:"tls" restart:"true"`
+
 	// The id of the agent whose card is also at /.well-known/agent-card.json. If there is one agent, it is that.
 	DefaultAgent string `yaml:"default_agent"`
 
@@ -103,8 +106,20 @@ type Config struct {
 
 // Callers says who may call.
 type Callers struct {
-	// Callers without credentials: off refuses them, loopback accepts those on this machine that did not come through a proxy, everywhere accepts all. Callers with credentials need a Go program with an Authenticator in this version; API keys and OpenID Connect come later.
+	// Callers without credentials: off refuses them, loopback accepts those on this machine that did not come through a proxy, everywhere accepts all. A credential that is wrong is refused in any case.
 	Anonymous Anonymous `yaml:"anonymous" default:"loopback" enum:"off,loopback,everywhere"`
+
+	// Whether API keys are accepted, as Authorization: Bearer hk_… or in X-API-Key. `handoff keys create` makes one.
+	Keys bool `yaml:"keys" default:"false"`
+
+	// Issuers whose tokens (JWT) are accepted.
+	OIDC []OIDC `yaml:"oidc"`
+
+	// Callers with a name and a password (HTTP Basic).
+	Basic []BasicUser `yaml:"basic"`
+
+	// Accepts client certificates as credentials. They are verified with tls.client_ca.
+	MTLS *MTLS `yaml:"mtls"`
 }
 
 // Anonymous says from where callers without credentials are accepted.

@@ -123,8 +123,7 @@ func join(path, key string) string {
 // laterKeys are keys that a later version will have, by the path of their
 // mapping with * for the name of an agent.
 var laterKeys = map[string][]string{
-	"":             {"peers", "mcp", "tls", "keys", "oidc", "inbox", "delegations", "audit", "console", "push", "signing", "cluster"},
-	"callers":      {"keys", "oidc", "jwt", "mtls", "basic", "roles"},
+	"":             {"peers", "mcp", "inbox", "delegations", "audit", "console", "push", "signing", "cluster"},
 	"agents.*":     {"auth", "security", "sign", "signing", "push", "push_notifications", "extended_card", "relay", "mcp"},
 	"agents.*.run": {"mcp", "relay", "llm"},
 }

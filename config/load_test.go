@@ -74,7 +74,7 @@ func TestStructuralProblems(t *testing.T) {
 		{"path up", strings.Replace(minimal, "run:", "paths: {rest: ../x}\n    run:", 1), "8:19: agents.delivery.paths.rest: has a segment .."},
 		{"bad CIDR", "trusted_proxies: [10.0.0.0/8, 10.0.0.300]\n" + minimal, "1:31: trusted_proxies[1]: is neither an address nor a network in CIDR notation, such as 10.0.0.0/8"},
 		{"bad destination", "outbound: {allow: [\"http://x\"]}\n" + minimal, "1:20: outbound.allow[0]: is not a network, an address or a host name, with a :port or without"},
-		{"public listener", "listen: 0.0.0.0:80\n" + minimal, "1:9: listen: the node would listen beyond loopback (0.0.0.0:80), where callers.anonymous: loopback lets nobody in; listen on 127.0.0.1, or set callers.anonymous to everywhere (anybody may call) or off"},
+		{"public listener", "listen: 0.0.0.0:80\n" + minimal, "1:9: listen: the node would listen beyond loopback (0.0.0.0:80), where callers.anonymous: loopback lets nobody in; listen on 127.0.0.1, let callers authenticate (callers.keys: true, say), or set callers.anonymous to everywhere (anybody may call) or off"},
 		{"no port", "listen: localhost\n" + minimal, "1:9: listen: is not host:port: missing port in address; write it like 127.0.0.1:8080, or :8080 for every interface"},
 		{"public URL with credentials", "public_url: https://a:b@c\n" + minimal, "1:13: public_url: holds credentials, which everybody would see; write it like https://agents.example.com"},
 		{"other store", "store: mysql:x\n" + minimal, "1:8: store: is not a store that handoff knows; write it like sqlite:handoff.db or postgres://USER:PASSWORD@HOST:5432/DATABASE"},

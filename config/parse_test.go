@@ -185,7 +185,6 @@ default_agent: delivry
 		`4:17: shutdown_grace: is not a duration; write it like 500ms, 90s, 15m, 2h or 30d`,
 		`5:1: peers: is not available in this version of handoff`,
 		`6:22: callers.anonymous: is not one of off, loopback, everywhere`,
-		`6:26: callers.keys: is not available in this version of handoff`,
 		`7:14: log.level: is not one of debug, info, warn, error; did you mean "info"?`,
 		`11:5: agents.delivery.skils: unknown key; did you mean "skills"?`,
 		`12:18: agents.delivery.description: is empty; the agent card has to have it (A2A §4.4)`,

@@ -90,6 +90,8 @@ func (c *Config) validate() *validator {
 	if key := c.SecretKey.Reveal(); key != "" && len(key) < 32 {
 		v.problem("secret_key", "`handoff init` makes one", "has fewer than 32 characters")
 	}
+	v.callers()
+	v.tls()
 	v.cors()
 	v.telemetry()
 	v.agents()
@@ -103,12 +105,12 @@ func (v *validator) listen() {
 		v.problem("listen", "write it like 127.0.0.1:8080, or :8080 for every interface", "is not host:port: %v", err)
 		return
 	}
-	if c.Callers.Anonymous == AnonymousLoopback && !isLoopback(host) {
+	if c.Callers.Anonymous == AnonymousLoopback && !c.Callers.Credentials() && !isLoopback(host) {
 		path := "listen"
 		if c.source != nil && c.source.has("callers.anonymous") {
 			path = "callers.anonymous"
 		}
-		v.problem(path, "listen on 127.0.0.1, or set callers.anonymous to everywhere (anybody may call) or off",
+		v.problem(path, "listen on 127.0.0.1, let callers authenticate (callers.keys: true, say), or set callers.anonymous to everywhere (anybody may call) or off",
 			"the node would listen beyond loopback (%s), where callers.anonymous: loopback lets nobody in", c.Listen)
 	}
 }
@@ -158,8 +160,11 @@ func (v *validator) publicURL() {
 	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 		v.warn("public_url", "", "is not https; A2A §7.1 asks for it in production")
 	}
-	if c.Callers.Anonymous == AnonymousLoopback && !isLoopback(u.Hostname()) {
-		v.warn("public_url", "set callers.anonymous to everywhere if anybody may call",
+	if c.TLS != nil && u.Scheme == "http" {
+		v.warn("public_url", "write https://", "is not https, though the node speaks TLS")
+	}
+	if c.Callers.Anonymous == AnonymousLoopback && !c.Callers.Credentials() && !isLoopback(u.Hostname()) {
+		v.warn("public_url", "let callers authenticate (callers.keys: true, say), or set callers.anonymous to everywhere if anybody may call",
 			"is public, while callers.anonymous: loopback refuses every caller that came through a proxy")
 	}
 }

@@ -47,6 +47,7 @@ func (v *validator) agents() {
 }
 
 func (v *validator) agent(a *Agent, path string) {
+	v.agentCallers(path, a)
 	v.text(path+".name", a.Name)
 	v.text(path+".description", a.Description)
 	v.text(path+".version", a.Version)
