@@ -5,6 +5,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -14,32 +15,49 @@ import (
 
 const (
 	claimed  = 64               // jobs claimed at once
-	retry    = 15 * time.Second // after which a claimed job that is not done comes again
+	retry    = 15 * time.Second // after which a claimed job that is not done, and is not worked on any more, comes again
 	interval = 5 * time.Second  // between looks at the store: other nodes make jobs too, and die
+	margin   = time.Second      // before the end of its claim, at which the work on a job ends
 )
 
 // Store is where jobs are kept.
 type Store interface {
 	Jobs(ctx context.Context, limit int, retry time.Duration) ([]store.Job, error)
 	NextJob(ctx context.Context) (time.Time, error)
+	HoldJob(ctx context.Context, id int64, attempt int, hold time.Duration) error
 }
 
-// Handler does a job. An error leaves the job to be tried again.
+// Handler does a job. An error leaves the job to be tried again. While a handler
+// works, the claim of its job is held; when it is lost, ctx ends.
 type Handler func(ctx context.Context, job *store.Job) error
 
 // Runner claims jobs that are due and hands them to the handler of their kind.
 type Runner struct {
 	store    Store
 	handlers map[string]Handler
+	long     map[string]bool // kinds whose handlers bound themselves
+	slots    chan struct{}   // for those of the others
+	hold     time.Duration   // of a claim
 	log      *slog.Logger
 	earlier  chan time.Time
 	stop     context.CancelFunc
 	done     sync.WaitGroup
+	working  sync.WaitGroup
 }
 
 // NewRunner returns a runner that is not started yet.
 func NewRunner(s Store, handlers map[string]Handler, log *slog.Logger) *Runner {
-	return &Runner{store: s, handlers: handlers, log: log, earlier: make(chan time.Time, 1)}
+	return &Runner{
+		store: s, handlers: handlers, long: map[string]bool{}, slots: make(chan struct{}, claimed), hold: retry,
+		log: log, earlier: make(chan time.Time, 1),
+	}
+}
+
+// Long adds the handler of a kind of jobs that may take as long as they want. It
+// is called for any number of them at once, and bounds itself. Call it before
+// Start.
+func (r *Runner) Long(kind string, h Handler) {
+	r.handlers[kind], r.long[kind] = h, true
 }
 
 // Due says that a job was made that is due at a time.
@@ -69,6 +87,7 @@ func (r *Runner) Stop() {
 		r.stop()
 	}
 	r.done.Wait()
+	r.working.Wait()
 }
 
 func (r *Runner) loop(ctx context.Context) {
@@ -92,19 +111,18 @@ func (r *Runner) loop(ctx context.Context) {
 	}
 }
 
-// work does what is due and returns when to look again.
+// work begins what is due and returns when to look again.
 func (r *Runner) work(ctx context.Context) time.Time {
 	for ctx.Err() == nil {
-		jobs, err := r.store.Jobs(ctx, claimed, retry)
+		began := time.Now()
+		jobs, err := r.store.Jobs(ctx, claimed, r.hold)
 		if err != nil {
 			r.log.WarnContext(ctx, "Jobs could not be claimed", "error", err)
 			return time.Now().Add(time.Second)
 		}
-		var group sync.WaitGroup
 		for i := range jobs {
-			group.Go(func() { r.do(ctx, &jobs[i]) })
+			r.begin(ctx, &jobs[i], began)
 		}
-		group.Wait()
 		if len(jobs) < claimed {
 			break
 		}
@@ -115,6 +133,60 @@ func (r *Runner) work(ctx context.Context) time.Time {
 		return latest
 	}
 	return next
+}
+
+// begin lets a job be worked on, which was claimed at a time.
+func (r *Runner) begin(ctx context.Context, job *store.Job, claimed time.Time) {
+	free := func() {}
+	if !r.long[job.Kind] {
+		select {
+		case r.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		free = func() { <-r.slots }
+	}
+	r.working.Go(func() {
+		defer free()
+		ctx, release := r.keep(ctx, job, claimed)
+		defer release()
+		r.do(ctx, job)
+	})
+}
+
+// keep holds the claim of a job until release is called, and ends the context
+// when it is lost.
+func (r *Runner) keep(ctx context.Context, job *store.Job, claimed time.Time) (_ context.Context, release func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	lost := time.AfterFunc(time.Until(claimed.Add(r.hold-min(margin, r.hold/4))), cancel)
+	var mu sync.Mutex
+	var hold *time.Timer
+	again := func() {
+		began := time.Now()
+		err := r.store.HoldJob(ctx, job.ID, job.Attempt, r.hold)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, store.ErrConflict):
+			cancel() // its handler has ended the job itself, or another node has it
+			return
+		case err == nil:
+			lost.Reset(time.Until(began.Add(r.hold - min(margin, r.hold/4))))
+		}
+		hold.Reset(r.hold / 3)
+	}
+	mu.Lock()
+	hold = time.AfterFunc(r.hold/3, again)
+	mu.Unlock()
+	return ctx, func() {
+		cancel()
+		lost.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		hold.Stop()
+	}
 }
 
 func (r *Runner) do(ctx context.Context, job *store.Job) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -95,3 +96,88 @@ func TestAFailedJobStays(t *testing.T) {
 		t.Errorf("%d tries at once", tries.Load())
 	}
 }
+
+func TestALongJobHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	add(t, s, store.Job{Kind: "long", Task: "slow", Due: time.Now()})
+	begun, end, short := make(chan struct{}), make(chan struct{}), make(chan string, 1)
+	r := job.NewRunner(s, map[string]job.Handler{"short": func(ctx context.Context, j *store.Job) error {
+		short <- j.Task
+		return s.Commit(ctx, &store.Change{Finish: j.ID})
+	}}, slog.New(slog.DiscardHandler))
+	r.Long("long", func(ctx context.Context, j *store.Job) error {
+		close(begun)
+		<-end
+		return s.Commit(ctx, &store.Change{Finish: j.ID})
+	})
+	r.Start()
+	<-begun
+	j := store.Job{Kind: "short", Task: "quick", Due: time.Now()}
+	add(t, s, j)
+	r.Due(j.Due)
+	if got := <-short; got != "quick" {
+		t.Errorf("got %s", got)
+	}
+	close(end)
+	r.Stop()
+}
+
+// claims counts how often claims are held, and lets them be lost.
+type claims struct {
+	job.Store
+	lose  atomic.Bool
+	holds atomic.Int32
+}
+
+func (c *claims) HoldJob(ctx context.Context, id int64, attempt int, hold time.Duration) error {
+	c.holds.Add(1)
+	if c.lose.Load() {
+		return store.ErrConflict
+	}
+	return c.Store.HoldJob(ctx, id, attempt, hold)
+}
+
+func TestAClaimIsHeldUntilItIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &claims{Store: &memory{}}
+		ended := make(chan time.Duration, 1)
+		r := job.NewRunner(s, map[string]job.Handler{}, slog.New(slog.DiscardHandler))
+		r.Long("long", func(ctx context.Context, _ *store.Job) error {
+			began := time.Now()
+			<-ctx.Done()
+			ended <- time.Since(began)
+			return nil
+		})
+		r.Start()
+		time.Sleep(time.Minute) // of the bubble
+		if n := s.holds.Load(); n < 10 {
+			t.Errorf("the claim was held %d times in a minute", n)
+		}
+		select {
+		case after := <-ended:
+			t.Errorf("the work ended after %v", after)
+		default:
+		}
+		s.lose.Store(true)
+		if after := <-ended; after > 70*time.Second {
+			t.Errorf("the work ended after %v", after)
+		}
+		r.Stop()
+	})
+}
+
+// memory has one job, claimed once.
+type memory struct{ claimed bool }
+
+func (m *memory) Jobs(context.Context, int, time.Duration) ([]store.Job, error) {
+	if m.claimed {
+		return nil, nil
+	}
+	m.claimed = true
+	return []store.Job{{ID: 1, Kind: "long", Attempt: 1}}, nil
+}
+
+func (m *memory) NextJob(context.Context) (time.Time, error) { return time.Time{}, nil }
+
+func (m *memory) HoldJob(context.Context, int64, int, time.Duration) error { return nil }
