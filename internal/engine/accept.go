@@ -536,7 +536,7 @@ func (e *Engine) inputOf(row *store.Task) ([]a2a.Message, error) {
 
 // messages returns the user messages of a task from a number on.
 func (e *Engine) messages(ctx context.Context, key, from int64) ([]a2a.Message, error) {
-	events, err := e.store.Messages(ctx, key, from)
+	events, err := enduring{e}.Messages(ctx, key, from)
 	if err != nil {
 		return nil, err
 	}

@@ -54,6 +54,13 @@ func (s *switched) Task(ctx context.Context, scope store.Scope, id string) (*sto
 	return s.Store.Task(ctx, scope, id)
 }
 
+func (s *switched) Read(ctx context.Context, scope store.Scope, id string, want store.Want) (*store.Item, error) {
+	if s.away.Load() {
+		return nil, errAway
+	}
+	return s.Store.Read(ctx, scope, id, want)
+}
+
 func (s *switched) Tasks(ctx context.Context, scope store.Scope, ids []string) ([]store.Task, error) {
 	if s.away.Load() || s.frozen.Load() {
 		return nil, errAway
@@ -182,6 +189,9 @@ func stepwise(n int, tokens <-chan struct{}) agent.Func {
 			}
 			if err := turn.Flush(); err != nil {
 				return err
+			}
+			if history, err := turn.History(); err != nil || len(history) != 1 {
+				return fmt.Errorf("history of %d messages: %w", len(history), err)
 			}
 		}
 		return nil

@@ -72,7 +72,7 @@ func (r *run) insert(c *store.Change, o outcome) error {
 	}
 	commit := r.e.store.Commit
 	if r.patient {
-		commit = r.e.persist
+		commit = r.store.Commit
 	}
 	if err := commit(context.Background(), c); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (r *run) write(c *store.Change, o outcome) error {
 	c.Guard.States = store.Live
 	c.Guard.Lease, c.Guard.Turn, c.Guard.Attempt = &lease, r.row.Turn, r.row.Attempt
 	c.Events = o.events
-	if err := r.e.persist(context.Background(), c); err != nil {
+	if err := r.store.Commit(context.Background(), c); err != nil {
 		return err
 	}
 	if c.After.Seq != r.row.Seq+int64(len(c.Events)) {

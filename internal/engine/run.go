@@ -25,6 +25,7 @@ const (
 // goroutine, loop, takes what has gathered, commits it, and publishes it.
 type run struct {
 	e     *Engine
+	store enduring
 	spec  *Spec
 	id    string
 	meta  *meta
@@ -83,7 +84,7 @@ type run struct {
 }
 
 func (e *Engine) newRun(spec *Spec, row store.Task, m *meta) *run {
-	r := &run{e: e, spec: spec, id: row.ID, meta: m, row: row, known: make(chan struct{})}
+	r := &run{e: e, store: enduring{e}, spec: spec, id: row.ID, meta: m, row: row, known: make(chan struct{})}
 	r.change = sync.NewCond(&r.mu)
 	return r
 }
@@ -415,7 +416,7 @@ func (r *run) answer(c *agent.Content) {
 	if r.claim != nil {
 		settled := *r.claim
 		settled.Reply = reply.AppendJSON(nil)
-		if err := r.e.persist(context.Background(), &store.Change{Settle: &settled}); err != nil {
+		if err := r.store.Commit(context.Background(), &store.Change{Settle: &settled}); err != nil {
 			r.err = unavailable(err)
 			r.settle() // but not the claim: the agent has answered
 			return

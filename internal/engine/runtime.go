@@ -104,7 +104,7 @@ func (r *run) Pending(ctx context.Context) ([]a2a.Message, error) {
 	if r.key() == 0 {
 		return nil, nil
 	}
-	row, err := r.e.store.Task(ctx, nodeScope, r.id)
+	row, err := r.store.Task(ctx, r.id)
 	if err != nil {
 		return nil, fmt.Errorf("read task: %w", err)
 	}
@@ -120,7 +120,7 @@ func (r *run) History(ctx context.Context) ([]a2a.Message, error) {
 	if r.key() == 0 {
 		return nil, nil // nothing is committed yet
 	}
-	item, err := r.e.store.Read(ctx, nodeScope, r.id, store.Want{Messages: newest})
+	item, err := r.store.Read(ctx, r.id, store.Want{Messages: newest})
 	if err != nil {
 		return nil, fmt.Errorf("read history: %w", err)
 	}
@@ -136,7 +136,7 @@ func (r *run) Artifacts(ctx context.Context) ([]a2a.Artifact, error) {
 	if r.key() == 0 {
 		return nil, nil
 	}
-	item, err := r.e.store.Read(ctx, nodeScope, r.id, store.Want{Artifacts: true})
+	item, err := r.store.Read(ctx, r.id, store.Want{Artifacts: true})
 	if err != nil {
 		return nil, fmt.Errorf("read artifacts: %w", err)
 	}
@@ -152,7 +152,7 @@ func (r *run) Result(ctx context.Context, key string) (a2a.JSON, error) {
 	if err := r.visible(ctx); err != nil {
 		return nil, err
 	}
-	return r.e.store.Result(ctx, r.key(), key)
+	return r.store.Result(ctx, r.key(), key)
 }
 
 // SaveResult keeps a result, fenced like every write of the turn.
@@ -163,7 +163,7 @@ func (r *run) SaveResult(ctx context.Context, key string, value a2a.JSON) error 
 	r.mu.Lock()
 	row := r.row
 	r.mu.Unlock()
-	return r.e.store.Commit(ctx, &store.Change{
+	return r.store.Commit(ctx, &store.Change{
 		Task:   row.Key,
 		Guard:  store.Guard{States: store.Live, Lease: &row.Lease, Turn: row.Turn, Attempt: row.Attempt},
 		Result: &store.Result{Key: key, Value: value},

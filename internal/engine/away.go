@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/store"
+)
+
+// outage keeps whether this node may judge that others are dead. After a time
+// without the store, nobody could renew a lease, and everybody looks dead.
+type outage struct {
+	mu      sync.Mutex
+	renewed time.Time // when the lease was last renewed
+	until   time.Time
+}
+
+// renewal notes an attempt to renew the lease.
+func (o *outage) renewal(began time.Time, lease time.Duration, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if !ok || now.Sub(began) > lease/2 || !o.renewed.IsZero() && now.Sub(o.renewed) > lease {
+		o.until = now.Add(lease)
+	}
+	if ok {
+		o.renewed = now
+	}
+}
+
+// over reports whether the lease was renewed in time, now and for a while.
+func (o *outage) over(lease time.Duration) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	return !now.Before(o.until) && (o.renewed.IsZero() || now.Sub(o.renewed) < lease*2/3)
+}
+
+// Pauses between attempts to reach a store that is away.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// patiently calls f until the store answers, cut is closed, or ctx ends.
+func (e *Engine) patiently(ctx context.Context, cut <-chan struct{}, f func() error) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := f()
+		if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-cut:
+			return ErrDraining
+		}
+	}
+}
+
+// endure calls f again while the store is away, up to the patience of the node.
+// Nobody can take the task of a turn over meanwhile, and the guard of a change
+// sees to it that it is made once. One that may have been made is not tried
+// again.
+func (e *Engine) endure(ctx context.Context, f func() error) error {
+	deadline := time.Now().Add(e.cfg.Patience)
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := f()
+		if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || !time.Now().Add(pause).Before(deadline) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		case <-e.closed:
+			return err
+		}
+	}
+}
+
+// enduring is the store as a turn uses it, which waits while the store is away.
+type enduring struct{ e *Engine }
+
+func (s enduring) Commit(ctx context.Context, c *store.Change) error {
+	return s.e.endure(ctx, func() error { return s.e.store.Commit(ctx, c) })
+}
+
+func (s enduring) Task(ctx context.Context, id string) (row *store.Task, err error) {
+	err = s.e.endure(ctx, func() error {
+		row, err = s.e.store.Task(ctx, nodeScope, id)
+		return err
+	})
+	return row, err
+}
+
+func (s enduring) Read(ctx context.Context, id string, want store.Want) (item *store.Item, err error) {
+	err = s.e.endure(ctx, func() error {
+		item, err = s.e.store.Read(ctx, nodeScope, id, want)
+		return err
+	})
+	return item, err
+}
+
+func (s enduring) Messages(ctx context.Context, key, from int64) (events []store.Event, err error) {
+	err = s.e.endure(ctx, func() error {
+		events, err = s.e.store.Messages(ctx, key, from)
+		return err
+	})
+	return events, err
+}
+
+func (s enduring) Result(ctx context.Context, task int64, key string) (value a2a.JSON, err error) {
+	err = s.e.endure(ctx, func() error {
+		value, err = s.e.store.Result(ctx, task, key)
+		return err
+	})
+	return value, err
+}
