@@ -165,7 +165,7 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 // newServed is an agent as the bindings see it.
 func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Publisher) *wire.Agent {
 	id, of := spec.ID, c.Agents[spec.ID]
-	built := card.Build(of, id, "http://localhost", "")
+	built := card.For(c, id, "http://localhost", "")
 	spec.Skills = built.Skills
 	served := &wire.Agent{
 		Spec: spec, InputModes: built.DefaultInputModes, Extensions: built.Capabilities.Extensions,

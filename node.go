@@ -326,7 +326,7 @@ func (n *Node) logCards(before, after *config.Config) {
 			continue
 		}
 		base := n.URL()
-		for _, change := range card.Diff(card.Build(old, id, base, ""), card.Build(after.Agents[id], id, base, "")) {
+		for _, change := range card.Diff(card.For(before, id, base, ""), card.For(after, id, base, "")) {
 			n.log.Info("An agent's card has changed", "agent", id, "change", change.String())
 		}
 	}

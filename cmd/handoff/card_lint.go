@@ -111,7 +111,7 @@ func builtCards(c *config.Config, named string) []*lintedCard {
 	var cards []*lintedCard
 	for _, id := range c.AgentIDs() {
 		if named == "" || named == id {
-			cards = append(cards, &lintedCard{Card: id, card: card.Build(c.Agents[id], id, localBase(c), "")})
+			cards = append(cards, &lintedCard{Card: id, card: card.For(c, id, localBase(c), "")})
 		}
 	}
 	return cards

@@ -57,7 +57,7 @@ func (a *app) writeAgent(n *newAgent) error {
 		return configFailure(err)
 	}
 	endpoints := n.endpoints(c)
-	cardJSON := jsontext.Value(card.Build(c.Agents[n.id], n.id, localBase(c), "").AppendJSON(nil))
+	cardJSON := jsontext.Value(card.For(c, n.id, localBase(c), "").AppendJSON(nil))
 	if err := cardJSON.Indent(jsontext.WithIndent("  ")); err != nil {
 		return fmt.Errorf("write card: %w", err)
 	}

@@ -16,7 +16,7 @@ func Check(c *config.Config) (problems, warnings []config.Problem) {
 		base = "http://localhost" // the request will say
 	}
 	for _, id := range c.AgentIDs() {
-		for _, f := range Lint(Build(c.Agents[id], id, base, "")) {
+		for _, f := range Lint(For(c, id, base, "")) {
 			text := f.Text
 			if f.Paragraph != "" {
 				text += " (" + f.Paragraph + ")"

@@ -158,7 +158,7 @@ func (p *Publisher) Document(id, tenant, base string) (Document, bool) {
 	if ok {
 		return document, true
 	}
-	document = NewDocument(Build(agent, id, base, tenant).AppendJSON(nil))
+	document = NewDocument(For(p.config, id, base, tenant).AppendJSON(nil))
 	document.derived = p.config.PublicURL == ""
 	p.mu.Lock()
 	defer p.mu.Unlock()
