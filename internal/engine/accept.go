@@ -24,6 +24,11 @@ type Request struct {
 	Config        a2a.SendMessageConfiguration
 	Metadata      a2a.JSON // of the request
 	Extensions    []string // that are active
+	// Webhook is hung on the task that the message makes or belongs to, which
+	// may have MaxWebhooks; nil: none. When the answer is a message, there is no
+	// task and no event for it.
+	Webhook     *store.Webhook
+	MaxWebhooks int
 }
 
 // meta is what the engine keeps with a task from its first message.
@@ -322,6 +327,7 @@ func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (*
 	}
 	r := e.newRun(q.Spec, row, m)
 	r.cause, r.input, r.claim, r.message = agent.CauseMessage, []a2a.Message{message}, claim, message
+	r.webhook = q.Webhook
 	return r, nil
 }
 
@@ -404,6 +410,9 @@ func (e *Engine) follow(ctx context.Context, q *Request, claim *store.Claim) (*a
 			watcher.close()
 			return e.joinClaim(ctx, q, &duplicate.Claim, claim)
 		}
+		if errors.Is(err, store.ErrLimit) {
+			err = errWebhooks(id)
+		}
 		if err != nil {
 			watcher.close()
 			return nil, unavailable(err)
@@ -441,7 +450,7 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 		Task:   row.Key,
 		Guard:  store.Guard{States: store.Live, Lease: &row.Lease, Turn: row.Turn},
 		Events: []store.Event{messageEvent(&message)},
-		Claim:  claim,
+		Claim:  claim, Webhook: q.Webhook, MaxWebhooks: q.MaxWebhooks,
 	}
 	if claim != nil {
 		claim.Task = row.ID

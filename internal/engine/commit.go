@@ -65,6 +65,11 @@ func (r *run) insert(c *store.Change, o outcome) error {
 	row.Expires = c.Set.Expires
 	c.Insert, c.Set = &row, store.Set{}
 	c.Events = append(events, o.events...)
+	if r.webhook != nil {
+		hook := *r.webhook
+		hook.Seq = newEvents // what is news to the sender
+		c.Webhook = &hook
+	}
 	if r.claim != nil {
 		settled := *r.claim
 		settled.Task = r.id

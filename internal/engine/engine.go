@@ -24,6 +24,9 @@ type Spec struct {
 	ID     string
 	Run    agent.Agent
 	Skills []a2a.AgentSkill
+	// SkillScopes are the scopes that callers need for a skill, by its id. Turns
+	// are only told of skills that their caller may use.
+	SkillScopes map[string][]string
 
 	Answers     Answers
 	Idempotency Idempotency
@@ -186,7 +189,7 @@ func New(cfg Config) *Engine {
 	}
 	return &Engine{
 		cfg:     cfg,
-		store:   cfg.Store,
+		store:   waking{cfg.Store, cfg.JobsDue},
 		log:     cfg.Logger,
 		slots:   make(chan struct{}, cfg.Turns),
 		runs:    map[string]*run{},

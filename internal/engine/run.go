@@ -38,9 +38,10 @@ type run struct {
 
 	handedOver bool // to another node, once the turn has returned
 
-	message a2a.Message // that made the task, while it is new
-	born    time.Time   // when the task was committed
-	private a2a.JSON    // state of the task
+	message a2a.Message    // that made the task, while it is new
+	webhook *store.Webhook // that came with it
+	born    time.Time      // when the task was committed
+	private a2a.JSON       // state of the task
 
 	// view is the task as of row, kept while it is small and all of its
 	// history is known, so that an answer needs no read.
@@ -278,7 +279,7 @@ func (r *run) info() agent.Info {
 		Number: r.row.Turn, Attempt: r.row.Attempt, Done: r.row.Done,
 		Cause: r.cause, Messages: r.input, Grant: r.grant, State: r.private,
 		Caller: r.meta.Caller, Accept: r.meta.Accept, Metadata: r.meta.Metadata, Extensions: r.meta.Extensions,
-		Skills: r.spec.Skills, Traceparent: r.meta.Traceparent,
+		Skills: r.spec.skillsOf(&r.meta.Caller), Traceparent: r.meta.Traceparent,
 	}
 	if len(r.input) > 0 {
 		newest := &r.input[len(r.input)-1]

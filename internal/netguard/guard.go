@@ -246,6 +246,24 @@ func (g *Guard) allowed(host string, addr netip.Addr, port uint16) bool {
 	return false
 }
 
+// Lists reports whether the policy names the host of a URL among the
+// destinations that it allows, or allows every one.
+func (g *Guard) Lists(u *url.URL) bool {
+	if g.policy.AllowPrivate {
+		return true
+	}
+	port, err := strconv.ParseUint(portOf(u), 10, 16)
+	if err != nil {
+		return false
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	addr, err := netip.ParseAddr(host)
+	if err != nil && host == "localhost" {
+		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return g.allowed(host, addr.Unmap(), uint16(port))
+}
+
 // CheckURL checks the form of a URL that somebody else named: http or https, no
 // credentials, a host, and no address that is blocked already by its spelling.
 // Names are judged when they are dialled. Its error is a *BlockedError.
