@@ -267,14 +267,14 @@ func TestStreamsFlushThroughMiddleware(t *testing.T) {
 func TestHTTP2WithoutTLS(t *testing.T) {
 	onBoth(t, func(t *testing.T, b binding) {
 		n := newNode(t, setting{options: func(o *wire.Options) {
-			o.KeepAlive, o.WriteTimeout = 30*time.Millisecond, 60*time.Millisecond
+			o.KeepAlive, o.WriteTimeout = 100*time.Millisecond, time.Second
 		}})
 		protocols := &http.Protocols{}
 		protocols.SetUnencryptedHTTP2(true)
 		n.client = &http.Client{Transport: &http.Transport{Protocols: protocols}}
 		n.sent(b, send("echo x"))
 		// Longer than the time for one write: an idle stream must not end.
-		s := n.stream(b, "SendStreamingMessage", send("slow 3"))
+		s := n.stream(b, "SendStreamingMessage", send("slow 40"))
 		if s.response.ProtoMajor != 2 {
 			t.Errorf("HTTP/%d", s.response.ProtoMajor)
 		}

@@ -529,7 +529,8 @@ func TestRow23_AbandonedRunsEnd(t *testing.T) {
 
 func TestRow24_SubscribersLeave(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, setting{})
+	// At the latest, the next keep-alive finds that there is nobody any more.
+	n := newNode(t, setting{options: func(o *wire.Options) { o.KeepAlive = time.Second }})
 	stays := n.stream(rpc, "SendStreamingMessage", send("never"))
 	id := stays.must().Task.ID
 	const count = 1000
