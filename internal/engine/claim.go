@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
@@ -42,11 +43,21 @@ func (e *Engine) claimFor(q *Request) (*store.Claim, error) {
 		key = "key:" + business
 		message.MessageID = ""
 	}
-	hash := sha256.Sum256(message.AppendJSON(nil))
+	hash := hashOf(&message)
 	return &store.Claim{
 		Tenant: tenant, Owner: owner, Agent: q.Spec.ID, Key: key,
 		Hash: hash[:], Lease: e.epoch, Expires: time.Now().Add(q.Spec.Claims),
 	}, nil
+}
+
+// hashOf returns a hash of what a message says, however a binding or a client
+// wrote the JSON of its data. Whole numbers count digit by digit.
+func hashOf(m *a2a.Message) [sha256.Size]byte {
+	text := jsontext.Value(m.AppendJSON(nil))
+	if err := text.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.AllowDuplicateNames(true)); err != nil {
+		text = m.AppendJSON(nil) // more than the form allows; the bytes have to do
+	}
+	return sha256.Sum256(text)
 }
 
 // businessKey returns metadata.idempotencyKey of a message, "" when it has none.

@@ -707,3 +707,25 @@ func TestRow06_StreamsOfFollowUpsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// The same message in other bytes, as another binding or a retry would write it,
+// is the same message.
+func TestRepetitionInOtherBytes(t *testing.T) {
+	t.Parallel()
+	spec := fixture()
+	b := newBench(t, spec)
+	data := func(text, id string) *engine.Request {
+		return request(spec, "echo hi", func(q *engine.Request) {
+			q.Message.MessageID = id
+			q.Message.Parts = append(q.Message.Parts, a2a.Data(a2a.JSON(text)))
+		})
+	}
+	first := b.send(data(`{"b": 1.50, "a": "\u00e9"}`, "m"))
+	if again := b.send(data(`{"a":"é","b":1.5}`, "m")); again.ID != first.ID {
+		t.Errorf("task %s, then %s", first.ID, again.ID)
+	}
+	b.send(data(`{"n":12345678901234567890}`, "n"))
+	if _, err := b.engine.Send(t.Context(), data(`{"n":12345678901234567891}`, "n")); a2a.CodeOf(err) != a2a.CodeInvalidParams || err == nil {
+		t.Errorf("another number under the same id: %v", err)
+	}
+}
