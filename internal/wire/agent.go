@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 )
 
@@ -30,7 +31,10 @@ type Agent struct {
 	// has it (A2A §3.6.2).
 	Assume  a2a.Version
 	Tenants []string
-	Paths   Paths
+	// Requires is what callers need: the scopes for every operation, the role for
+	// those that change something.
+	Requires auth.Requirement
+	Paths    Paths
 	// LastEventID lets SubscribeToTask go on after the event that the header of
 	// that name tells.
 	LastEventID bool

@@ -27,7 +27,7 @@ type cors struct {
 // Headers of the protocol that a page may send, and those that it may read.
 var (
 	corsHeaders = []string{
-		"Accept", "Authorization", "Content-Type", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions",
+		"Accept", "Authorization", "X-API-Key", "Content-Type", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions",
 		"Last-Event-ID", "Traceparent", "Tracestate", "X-API-Key", "X-Request-Id",
 		"Connect-Protocol-Version", "Connect-Timeout-Ms", "Grpc-Timeout", "X-Grpc-Web", "X-User-Agent",
 	}

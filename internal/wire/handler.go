@@ -22,8 +22,10 @@ type Options struct {
 	// Agents returns the current agents. A request uses one set to its end.
 	Agents func() *Set
 	Auth   auth.Authenticator
-	Logger *slog.Logger // nil: slog.Default()
-	Tracer trace.Tracer // nil: no spans
+	// Challenger tells callers what their credentials lack; nil: nobody.
+	Challenger auth.Challenger
+	Logger     *slog.Logger // nil: slog.Default()
+	Tracer     trace.Tracer // nil: no spans
 	// Observe is told of every request for metrics; code is "OK" or the name of
 	// the error. Nil: nobody. It has to be quick.
 	Observe func(operation, code string, took time.Duration)
@@ -88,7 +90,7 @@ func NewHandler(opts Options) *Handler {
 	h := &Handler{
 		opts:    opts,
 		log:     opts.Logger,
-		service: service{engine: opts.Engine},
+		service: service{engine: opts.Engine, challenger: opts.Challenger},
 		streams: streamCount{limit: opts.Streams, open: map[string]int{}},
 		cors:    newCORS(opts.CORS),
 	}
@@ -141,7 +143,7 @@ func (x *exchange) admitCaller() bool {
 		x.refuse(err)
 		return false
 	}
-	x.caller = caller
+	x.caller, x.request = caller, x.r
 	return true
 }
 

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"handoff.example/handoff/a2a"
@@ -75,6 +76,7 @@ type call struct {
 	op          operation
 	agent       *Agent
 	caller      auth.Principal
+	request     *http.Request
 	tenant      string // that the address names
 	version     string // as the client sent it
 	extensions  []string
@@ -88,7 +90,8 @@ type call struct {
 // service carries out calls. What every binding has to check is checked here,
 // once.
 type service struct {
-	engine *engine.Engine
+	engine     *engine.Engine
+	challenger auth.Challenger // nil: none
 }
 
 // admit checks what does not depend on the operation's parameters: version,
@@ -108,6 +111,9 @@ func (s *service) admit(c *call) (err error) {
 	if c.caller.Role == auth.RoleNone || c.caller.Role < auth.RoleCaller && !c.op.reads() {
 		return a2a.Errorf(a2a.CodePermissionDenied, "The role %s may not call %s", c.caller.Role, c.op)
 	}
+	if err := s.permit(c); err != nil {
+		return err
+	}
 	switch {
 	case c.op.streams() && !c.agent.Streaming:
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "This agent does not stream; use SendMessage and GetTask")
@@ -121,6 +127,24 @@ func (s *service) admit(c *call) (err error) {
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "This agent has been retired and takes no more messages; its tasks can be read and canceled")
 	}
 	return nil
+}
+
+// permit checks what the agent asks of its callers.
+func (s *service) permit(c *call) error {
+	needs := c.agent.Requires
+	if c.op.reads() {
+		needs.Role = auth.RoleNone
+	}
+	return needs.Check(c.request, &c.caller, "this agent", s.challenger)
+}
+
+// permitSkill checks what a skill asks of callers besides.
+func (s *service) permitSkill(c *call, skill *a2a.AgentSkill) error {
+	if skill == nil {
+		return nil
+	}
+	needs := auth.Requirement{Scopes: c.agent.Spec.SkillScopes[skill.ID]}
+	return needs.Check(c.request, &c.caller, "the skill "+skill.ID, s.challenger)
 }
 
 var errNoPush = a2a.Errorf(a2a.CodePushNotificationNotSupported, "This agent does not send push notifications; stream or poll instead")
@@ -141,7 +165,7 @@ func (c *call) route(named string) error {
 	switch {
 	case named != "" && !slices.Contains(c.agent.Tenants, named):
 		return errUnknownAgent
-	case named != "" && c.caller.Tenant != "" && named != c.caller.Tenant:
+	case named != "" && !c.caller.Anonymous() && named != c.caller.Tenant:
 		return errUnknownAgent
 	case c.caller.Tenant != "" && len(c.agent.Tenants) > 0 && !slices.Contains(c.agent.Tenants, c.caller.Tenant):
 		return errUnknownAgent
@@ -150,7 +174,7 @@ func (c *call) route(named string) error {
 }
 
 // accept checks a message and returns it as the engine takes it.
-func (c *call) accept(q *a2a.SendMessageRequest) (*engine.Request, error) {
+func (s *service) accept(c *call, q *a2a.SendMessageRequest) (*engine.Request, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
@@ -179,11 +203,14 @@ func (c *call) accept(q *a2a.SendMessageRequest) (*engine.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.permitSkill(c, skill); err != nil {
+		return nil, err
+	}
 	return r, c.agent.checkModes(q.Message, skill)
 }
 
 func (s *service) send(ctx context.Context, c *call, q *a2a.SendMessageRequest) (*a2a.SendMessageResponse, error) {
-	r, err := c.accept(q)
+	r, err := s.accept(c, q)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +227,7 @@ func (s *service) send(ctx context.Context, c *call, q *a2a.SendMessageRequest) 
 }
 
 func (s *service) stream(ctx context.Context, c *call, q *a2a.SendMessageRequest) (*engine.Stream, error) {
-	r, err := c.accept(q)
+	r, err := s.accept(c, q)
 	if err != nil {
 		return nil, err
 	}
