@@ -36,7 +36,7 @@ test: ## run the tests that need Go alone
 	$(GO) test -timeout 10m ./...
 
 .PHONY: test-all
-test-all: lint generated race postgres interop deploy chaos-quick cross ## everything; needs root, Node.js, PostgreSQL and systemd too, and fails where a part is missing
+test-all: lint generated race postgres interop deploy chaos-quick test-cluster cross ## everything; needs root, Node.js, PostgreSQL, systemd and iproute2 too, and fails where a part is missing
 
 .PHONY: race
 race: ## run the tests with the race detector
@@ -53,14 +53,20 @@ deploy: build ## check the deployment files; needs root, systemd and PostgreSQL
 .PHONY: interop
 interop: build ## talk to the official clients, Go and JavaScript
 	$(MAKE) -C interop test
+	$(MAKE) -C interop/cards test
 
 .PHONY: chaos-quick
 chaos-quick: build ## a few seeded kills of a server under load
 	$(GO) run ./chaos -kills 5 -seed 1
 
+.PHONY: test-cluster
+test-cluster: build ## harm three nodes, PostgreSQL and NATS in network namespaces, two faults of each kind; needs root
+	$(GO) run ./chaos -cluster -faults 2 -seed 1
+
 .PHONY: chaos
-chaos: build ## the full count of kills; writes docs/chaos.md
+chaos: build ## the full count of kills and of faults of a cluster; writes docs/chaos.md and docs/cluster-chaos.md
 	$(GO) run ./chaos -kills 100 -seed 1 -report docs/chaos.md
+	$(GO) run ./chaos -cluster -faults 20 -seed 1 -report docs/cluster-chaos.md
 
 .PHONY: bench
 bench: build ## compare with a2a-go side by side; writes bench/results.json
