@@ -35,6 +35,8 @@ type Options struct {
 	Nodes func(ctx context.Context) ([]store.Node, error)
 	// Bus returns how the bus is, nil when there is none; nil: there is none.
 	Bus func() *bus.State
+	// Keys are the API keys of the node; nil: there are none.
+	Keys *auth.Keys
 	// Metrics serves what there is to measure; nil: nothing.
 	Metrics http.Handler
 	// Base returns the URL at which this machine reaches the node, without a

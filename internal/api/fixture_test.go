@@ -35,6 +35,7 @@ secret_key: ${KEY_OF_THE_TEST:-0123456789abcdef0123456789abcdef}
 agents:
   desk: {name: Desk, description: Answers., version: 1.0.0, skills: [{id: a, name: A, description: Does a., tags: [x]}], run: {script: [{do: [{complete: done}]}]}}
   dock: {name: Dock, description: Answers., version: 1.0.0, tenants: [acme], skills: [{id: a, name: A, description: Does a., tags: [x]}], run: {script: [{do: [{complete: done}]}]}}
+callers: {keys: true}
 `
 
 // node is an API on a real engine and store. Its callers say in a header who
@@ -134,7 +135,7 @@ func newNode(t *testing.T) *node {
 		Bus: func() *bus.State {
 			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
 		},
-		Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Keys: auth.NewKeys(st, log), Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			_, _ = io.WriteString(w, "handoff_tasks 1\n")
 		}),

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -188,6 +189,9 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"POST /backup":            {{"/backup", `{"file":"` + filepath.Join(t.TempDir(), "b.db") + `"}`}},
 		"GET /status":             {{"/status", ""}},
 		"GET /nodes":              {{"/nodes", ""}},
+		"GET /keys":               {{"/keys", ""}},
+		"POST /keys":              {{"/keys", `{"subject":"erp","tenant":"acme","role":"operator","scopes":["quotes"],"expires":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`}, {"/keys", `{"subject":"erp"}`}},
+		"DELETE /keys/{id}":       {{"/keys/" + n.makeKey(), "{}"}},
 		"GET /metrics":            {{"/metrics", ""}},
 		"GET /openapi.json":       {{"/openapi.json", ""}},
 	}

@@ -38,6 +38,9 @@ var operations = []operation{
 	{method: "POST", path: "/backup", role: auth.RoleAdmin, node: true, do: (*call).backup},
 	{method: "GET", path: "/status", role: auth.RoleOperator, node: true, do: (*call).status},
 	{method: "GET", path: "/nodes", role: auth.RoleOperator, node: true, do: (*call).listNodes},
+	{method: "GET", path: "/keys", role: auth.RoleAdmin, node: true, do: (*call).listKeys},
+	{method: "POST", path: "/keys", role: auth.RoleAdmin, node: true, do: (*call).createKey},
+	{method: "DELETE", path: "/keys/{id}", role: auth.RoleAdmin, node: true, do: (*call).revokeKey},
 	{method: "GET", path: "/metrics", role: auth.RoleOperator, node: true, do: (*call).metrics},
 	{method: "GET", path: "/openapi.json", role: auth.RoleNone, do: (*call).openAPI},
 }
