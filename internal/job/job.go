@@ -60,6 +60,10 @@ func (r *Runner) Long(kind string, h Handler) {
 	r.handlers[kind], r.long[kind] = h, true
 }
 
+// Claim sets how long a claim lasts that nobody holds: after that a job whose
+// process has died comes again. It is 15 s otherwise. Call it before Start.
+func (r *Runner) Claim(d time.Duration) { r.hold = d }
+
 // Due says that a job was made that is due at a time.
 func (r *Runner) Due(at time.Time) {
 	for {
