@@ -71,6 +71,7 @@ func report(rows []row) error {
 
 Written by %s. The machine of this run: %d cores, %s, the load generator and
 the database included. Rates are medians of rounds in which the sides take turns.
+The two tables may be of different runs, and are not to be compared with each other.
 
 ## Beside a2a-go
 
