@@ -89,6 +89,7 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 // checks its configuration itself.
 func Check(c *Config) (warnings []config.Problem, err error) {
 	problems, warnings := card.Check(c)
+	problems = append(problems, checkCallers(c)...)
 	for _, id := range c.AgentIDs() {
 		if len(c.Agents[id].Run.Backends()) == 0 {
 			continue // written in Go; the configuration refuses one without a backend itself
@@ -166,10 +167,10 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Publisher) *wire.Agent {
 	id, of := spec.ID, c.Agents[spec.ID]
 	built := card.For(c, id, "http://localhost", "")
-	spec.Skills = built.Skills
+	spec.Skills, spec.SkillScopes = built.Skills, skillScopes(of)
 	served := &wire.Agent{
 		Spec: spec, InputModes: built.DefaultInputModes, Extensions: built.Capabilities.Extensions,
-		Streaming: of.Streaming, GRPC: of.GRPC, Tenants: slices.Clone(of.Tenants), LastEventID: of.LastEventID,
+		Streaming: of.Streaming, GRPC: of.GRPC, Tenants: slices.Clone(of.Tenants), Requires: requirement(of), LastEventID: of.LastEventID,
 		Paths: wire.Paths{JSONRPC: of.Paths.JSONRPC, REST: of.Paths.REST, Card: of.Paths.Card},
 		Card: func(w http.ResponseWriter, r *http.Request, tenant string) {
 			document, ok := publisher.Document(id, tenant, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))

@@ -88,8 +88,8 @@ type Options struct {
 	// Logger gets one line for each request and for whatever an operator should
 	// know. Nil: slog.Default().
 	Logger *slog.Logger
-	// Authenticator knows the callers. Nil: callers are anonymous, where the
-	// configuration accepts those.
+	// Authenticator knows the callers. Nil: the configuration says who may call,
+	// under callers.
 	Authenticator Authenticator
 	// Version is that of the program, for traces and the API.
 	Version string

@@ -43,6 +43,7 @@ type Node struct {
 	bus       bus.Bus // nil for a store of this node alone
 	engine    *engine.Engine
 	heard     *ear
+	apiKeys   *auth.Keys
 	peers     *peers
 	jobs      *job.Runner
 	metrics   *telemetry.Metrics
@@ -58,6 +59,7 @@ type Node struct {
 	starting sync.Once
 	startErr error
 	started  atomic.Bool
+	chain    *auth.Chain     // of the configuration in effect; nil before, and with an Authenticator of the program
 	wires    []*wire.Handler // one for each configuration that was in effect
 	temp     string          // a directory of the node's own, removed at the end
 }
@@ -119,12 +121,12 @@ func (n *Node) assemble(c *config.Config) error {
 	n.jobs = job.NewRunner(n.store, map[string]job.Handler{
 		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
 	}, n.log)
+	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.metrics.WatchStock(n.stock)
 	if n.busState() != nil {
 		n.metrics.WatchBus(n.busNumbers)
 	}
-	n.setHandler(c)
-	return nil
+	return n.setHandler(c)
 }
 
 // keys are what is derived from the secret key; all nil without one.
@@ -307,9 +309,11 @@ func (n *Node) Reload() ([]config.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := n.setHandler(c); err != nil {
+		return nil, err
+	}
 	n.base = c
 	n.current.Store(built)
-	n.setHandler(c)
 	for _, change := range changes {
 		n.log.Info("The configuration has changed", "change", change.String())
 	}
@@ -347,29 +351,39 @@ func (n *Node) URL() string {
 	if at := n.address.Load(); at != nil {
 		address = *at
 	}
+	scheme := "http://"
+	if c.TLS != nil {
+		scheme = "https://"
+	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return "http://" + address
+		return scheme + address
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(host, port)
 }
 
 // setHandler puts what a configuration says about requests into effect.
 // Requests under way keep what they began with.
-func (n *Node) setHandler(c *config.Config) {
-	handler := n.newHandler(c)
+func (n *Node) setHandler(c *config.Config) error {
+	callers, err := n.newCallers(c)
+	if err != nil {
+		return err
+	}
+	handler := strict(c, n.newHandler(c, callers))
 	n.handler.Store(&handler)
+	return nil
 }
 
 // newHandler puts together what the node serves.
-func (n *Node) newHandler(c *config.Config) http.Handler {
-	authenticator := n.authenticator(c)
+func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) http.Handler {
+	challenger, _ := authenticator.(auth.Challenger)
+	metadata := resource(c)
 	agentsHandler := wire.NewHandler(wire.Options{
 		Engine: n.engine, Agents: func() *wire.Set { return n.current.Load().set },
-		Auth: authenticator, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request,
+		Auth: authenticator, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request,
 		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
 		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
 		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams,
@@ -387,17 +401,12 @@ func (n *Node) newHandler(c *config.Config) http.Handler {
 			nodeAPI.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/callbacks/"):
 			n.callbacks.ServeHTTP(w, r)
+		case isResource(path) && len(metadata.Issuers) > 0:
+			metadata.Serve(w, r, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
 		default:
 			agentsHandler.ServeHTTP(w, r)
 		}
 	})
-}
-
-func (n *Node) authenticator(c *config.Config) auth.Authenticator {
-	if n.opts.Authenticator != nil {
-		return n.opts.Authenticator
-	}
-	return &auth.Anonymous{Policy: auth.Policy(c.Callers.Anonymous), Proxies: c.TrustedPrefixes(), Hosts: hostsOf(c.PublicURL)}
 }
 
 // apiHandler returns the node's API for callers that the authenticator knows.
@@ -405,7 +414,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
 		Engine: n.engine, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
-		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState,
+		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys,
 	})
 }
 

@@ -46,7 +46,7 @@ func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	failed := make(chan error, len(servers))
 	for _, s := range servers {
-		go func() { failed <- s.server.Serve(s.listener) }()
+		go func() { failed <- s.serve() }()
 	}
 	n.log.Info("The node is ready", "address", address, "agents", len(n.current.Load().specs))
 	select {
@@ -76,6 +76,14 @@ type server struct {
 	listener net.Listener
 }
 
+// serve serves the listener until the server is shut down.
+func (s *server) serve() error {
+	if s.server.TLSConfig != nil {
+		return s.server.ServeTLS(s.listener, "", "")
+	}
+	return s.server.Serve(s.listener)
+}
+
 // servers returns the listeners of a node with what they serve: the public one,
 // the admin socket, and the one for metrics.
 func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) {
@@ -83,7 +91,12 @@ func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) 
 		HeaderTimeout: c.Limits.HeaderTimeout.Std(), IdleTimeout: c.Limits.IdleTimeout.Std(),
 		HeaderBytes: int(c.Limits.HeaderBytes), Logger: n.log,
 	}
-	servers := []server{{wire.NewServer(n, options), public}}
+	main := wire.NewServer(n, options)
+	var err error
+	if main.TLSConfig, err = n.serverTLS(c); err != nil {
+		return nil, err
+	}
+	servers := []server{{main, public}}
 	if path := SocketPath(c); path != "" {
 		socket, err := listenSocket(path)
 		if err != nil {

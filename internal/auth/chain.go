@@ -28,6 +28,9 @@ type ChainOptions struct {
 	// Resource returns the URL of the metadata of the resource that a request is
 	// for (RFC 9728 §3), "" for none. Nil: none.
 	Resource func(r *http.Request) string
+	// Before is the chain that this one replaces, nil for none. What it knows of
+	// issuers, and of who guesses passwords, is kept.
+	Before *Chain
 }
 
 // Chain finds the caller of a request by whatever credential it has. The form of
@@ -57,6 +60,12 @@ func NewChain(o ChainOptions) (*Chain, error) {
 	if len(o.OIDC) > 0 {
 		if c.tokens, err = newTokens(o.OIDC, o.Client); err != nil {
 			return nil, err
+		}
+	}
+	if before := o.Before; before != nil {
+		c.failures = before.failures
+		if before.tokens != nil && c.tokens != nil {
+			c.tokens.inherit(before.tokens)
 		}
 	}
 	if len(o.Basic) > 0 {

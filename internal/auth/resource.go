@@ -43,6 +43,13 @@ func (m *Resource) Serve(w http.ResponseWriter, r *http.Request, base string) {
 		http.Error(w, "Use GET", http.StatusMethodNotAllowed)
 		return
 	}
+	if scheme, rest, _ := strings.Cut(base, "://"); path != "" {
+		// The path of the base stands in that of the request already.
+		host, below, _ := strings.Cut(rest, "/")
+		if below != "" && strings.HasPrefix(path, "/"+below) {
+			base = scheme + "://" + host
+		}
+	}
 	body, err := json.Marshal(resourceMetadata{base + path, m.Issuers, m.Scopes, []string{"header"}, m.Name})
 	if err != nil {
 		http.NotFound(w, r) // the path is not UTF-8

@@ -47,6 +47,15 @@ func newTokens(list []config.OIDC, client *http.Client) (*tokens, error) {
 	return t, nil
 }
 
+// inherit takes over the keys of issuers that are found in the same place.
+func (t *tokens) inherit(before *tokens) {
+	for name, is := range t.issuers {
+		if old := before.issuers[name]; old != nil && old.config.JWKSURL == is.config.JWKSURL {
+			is.keys = old.keys
+		}
+	}
+}
+
 // tokenError is why a token is refused. Its text is for the caller, and holds
 // nothing of the token that the caller could not know.
 type tokenError string
