@@ -21,6 +21,7 @@ import (
 	handoff "handoff.example/handoff"
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
+	"handoff.example/handoff/internal/store/postgres/postgrestest"
 )
 
 // nodeLog is what a node logs.
@@ -200,18 +201,18 @@ func TestPostgresRefusals(t *testing.T) {
 
 func TestANodeWithoutItsDatabase(t *testing.T) {
 	t.Parallel()
-	d, err := newDatabase()
+	d, err := postgrestest.NewWithPassword(databasePassword)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = d.close() })
-	node := join(t, d.address("away"), "lease: 1s\n"+configuration)
+	t.Cleanup(func() { _ = d.Close() })
+	node := join(t, addressOf(d, "away"), "lease: 1s\n"+configuration)
 	rest := dial(t, node.server.URL+"/agents/echo/", client.Options{Transports: []string{a2a.BindingREST}})
 	task := send(t, rest, client.NewMessage(a2a.Text("hello")))
 	if status, _, body := get(t, node.server.URL+"/readyz"); status != http.StatusOK {
 		t.Errorf("ready: %d %s", status, body)
 	}
-	if err := d.crash(); err != nil {
+	if err := d.Stop("immediate"); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, body := get(t, node.server.URL+"/readyz"); status != http.StatusServiceUnavailable {
@@ -242,7 +243,7 @@ func TestANodeWithoutItsDatabase(t *testing.T) {
 	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 		t.Errorf("JSON-RPC: %d, Retry-After %q", response.StatusCode, response.Header.Get("Retry-After"))
 	}
-	if err := d.start(); err != nil {
+	if err := d.Start(); err != nil {
 		t.Fatal(err)
 	}
 	until := time.Now().Add(30 * time.Second)

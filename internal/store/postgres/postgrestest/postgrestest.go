@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -31,14 +32,19 @@ var errNoServer = fmt.Errorf("no PostgreSQL server: set %s to a DSN, or install 
 type Server struct {
 	binaries string // folder of initdb and pg_ctl
 	folder   string
+	password string // of the user handoff; "": none is asked for
 	fsync    bool
 	as       []string // the command that runs others as a user who may run a server
 }
 
 // New makes and starts a server, with or without writing to the disk in earnest.
 // Close it.
-func New(fsync bool) (s *Server, err error) {
-	s = &Server{fsync: fsync}
+func New(fsync bool) (*Server, error) { return start(&Server{fsync: fsync}) }
+
+// NewWithPassword is New for a server whose user has to show a password.
+func NewWithPassword(password string) (*Server, error) { return start(&Server{password: password}) }
+
+func start(s *Server) (_ *Server, err error) {
 	if s.binaries, err = binaries(); err != nil {
 		return nil, err
 	}
@@ -56,7 +62,15 @@ func New(fsync bool) (s *Server, err error) {
 			return nil, err
 		}
 	}
-	if err := s.run("initdb", "-D", s.data(), "-U", "handoff", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"); err != nil {
+	args := []string{"-D", s.data(), "-U", "handoff", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"}
+	if s.password != "" {
+		file := filepath.Join(s.folder, "password")
+		if err := os.WriteFile(file, []byte(s.password+"\n"), 0o644); err != nil {
+			return nil, err
+		}
+		args = append(args, "-A", "scram-sha-256", "--pwfile", file)
+	}
+	if err := s.run("initdb", args...); err != nil {
 		return nil, err
 	}
 	running.Lock()
@@ -131,7 +145,7 @@ func (s *Server) run(name string, args ...string) error {
 func (s *Server) Start() error {
 	options := "-k " + s.folder + " -c listen_addresses= -c max_connections=400 -c shared_buffers=256MB -c max_wal_size=2GB"
 	if !s.fsync {
-		options += " -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
+		options += " -c fsync=off -c full_page_writes=off"
 	}
 	return s.run("pg_ctl", "-D", s.data(), "-l", filepath.Join(s.folder, "log"), "-o", options, "-w", "start")
 }
@@ -159,10 +173,17 @@ func (s *Server) DSN() string {
 	return fmt.Sprintf("host=%s user=handoff dbname=postgres", s.folder)
 }
 
-// URL returns the address as a URL.
+// URL returns the address as a URL, with the password in it.
 func (s *Server) URL() string {
-	return "postgres:///postgres?user=handoff&host=" + s.folder
+	user := "handoff"
+	if s.password != "" {
+		user += ":" + url.QueryEscape(s.password)
+	}
+	return "postgres://" + user + "@/postgres?host=" + s.folder
 }
+
+// Folder returns the folder that the socket of the server is in.
+func (s *Server) Folder() string { return s.folder }
 
 // Socket returns the path of the socket that the server listens on.
 func (s *Server) Socket() string { return filepath.Join(s.folder, SocketName) }
