@@ -116,6 +116,7 @@ func newRoot(a *app) *cobra.Command {
 		newDoctorCommand,
 		newBenchCommand,
 		newDemoCommand,
+		newKeysCommand,
 		newAdminCommand,
 	} {
 		root.AddCommand(construct(a))
