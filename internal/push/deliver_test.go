@@ -306,14 +306,14 @@ func TestWhatCannotBeDeliveredWaitsForTheOperator(t *testing.T) {
 
 func TestTryingEndsWithTheWindow(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, func(o *push.Options) { o.Limits.Retry = 150 * time.Millisecond })
+	n := newNode(t, func(o *push.Options) { o.Limits.Retry = 300 * time.Millisecond })
 	row := n.task("t")
 	r := receive(t, func(w http.ResponseWriter, _ got) { w.WriteHeader(http.StatusInternalServerError) })
 	n.hook("t", "h", r.URL)
 	n.happen(row, 1)
 	idle(t, n.store)
 	letters, err := n.push.Dead(t.Context(), store.ForAll(), nil, 9)
-	if err != nil || len(letters) != 1 || letters[0].Tries < 4 {
+	if err != nil || len(letters) != 1 || letters[0].Tries < 2 {
 		t.Errorf("%+v, %v", letters, err)
 	}
 	if stats, err := n.push.Stats(t.Context()); err != nil || stats.Dead != 1 || stats.Retrying != 0 {

@@ -104,7 +104,7 @@ func deliverFrom(t *testing.T, s store.Store, change func(*push.Options)) *node 
 	}
 	n.push = push.New(opts)
 	n.jobs = job.NewRunner(n.store, map[string]job.Handler{}, slog.New(slog.DiscardHandler))
-	n.jobs.Claim(300 * time.Millisecond)
+	n.jobs.Claim(time.Second)
 	n.jobs.Long(store.JobPush, n.push.Do)
 	n.jobs.Start()
 	t.Cleanup(n.stop)
