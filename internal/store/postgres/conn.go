@@ -56,7 +56,10 @@ func parse(dsn string) (*pgxpool.Config, error) {
 		"enable_seqscan":   "off",
 		"enable_hashjoin":  "off",
 		"enable_mergejoin": "off",
-		"jit":              "off",
+		// A page is a few rows at the start of an index. A bitmap would read all
+		// that match, and sort them.
+		"enable_bitmapscan": "off",
+		"jit":               "off",
 	} {
 		if _, set := params[name]; !set {
 			params[name] = value

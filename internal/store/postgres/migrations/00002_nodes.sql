@@ -12,3 +12,6 @@ ALTER TABLE nodes
   ADD COLUMN version bytea NOT NULL DEFAULT '',
   ADD COLUMN url bytea NOT NULL DEFAULT '',
   ADD COLUMN digest bytea NOT NULL DEFAULT '{}';
+
+-- By default a fifth of the rows may be dead before anybody cleans up.
+ALTER TABLE events SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
