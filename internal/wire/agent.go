@@ -21,6 +21,8 @@ type Agent struct {
 	InputModes []string
 	Extensions []a2a.AgentExtension
 	Streaming  bool
+	// Pushes says that events of the agent's tasks are sent to webhooks.
+	Pushes bool
 	// GRPC says that the agent is reached over gRPC too.
 	GRPC bool
 	// ExtendedCard says that the card declares an extended card. There is none

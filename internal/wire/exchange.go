@@ -28,6 +28,11 @@ type (
 	listRequest      = a2a.ListTasksRequest
 	cancelRequest    = a2a.CancelTaskRequest
 	subscribeRequest = a2a.SubscribeToTaskRequest
+
+	webhookConfig        = a2a.TaskPushNotificationConfig
+	getWebhookRequest    = a2a.GetTaskPushNotificationConfigRequest
+	listWebhooksRequest  = a2a.ListTaskPushNotificationConfigsRequest
+	deleteWebhookRequest = a2a.DeleteTaskPushNotificationConfigRequest
 )
 
 // parameters is where a binding has the parameters of a call.

@@ -14,11 +14,14 @@ import (
 
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/push"
 )
 
 // Options are what a Handler runs on.
 type Options struct {
 	Engine *engine.Engine
+	// Webhooks is nil when no agent sends events to webhooks.
+	Webhooks *push.Service
 	// Agents returns the current agents. A request uses one set to its end.
 	Agents func() *Set
 	Auth   auth.Authenticator
@@ -90,7 +93,7 @@ func NewHandler(opts Options) *Handler {
 	h := &Handler{
 		opts:    opts,
 		log:     opts.Logger,
-		service: service{engine: opts.Engine, challenger: opts.Challenger},
+		service: service{engine: opts.Engine, webhooks: opts.Webhooks, challenger: opts.Challenger},
 		streams: streamCount{limit: opts.Streams, open: map[string]int{}},
 		cors:    newCORS(opts.CORS),
 	}
@@ -199,5 +202,7 @@ func (x *exchange) run(ctx context.Context, p parameters) {
 		if x.read(p, q) {
 			x.stream(ctx, func(ctx context.Context) (*engine.Stream, error) { return s.subscribe(ctx, c, q) })
 		}
+	default:
+		x.runWebhooks(lasting, p)
 	}
 }

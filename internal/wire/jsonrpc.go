@@ -62,7 +62,7 @@ func (x *exchange) serveRPC() {
 		return
 	}
 	p.params, p.now = e.params, x.silent
-	if x.op.pushes() || x.op == opGetExtendedCard {
+	if x.op.pushes() && !x.h.service.pushes(&x.call) || x.op == opGetExtendedCard {
 		// These are refused whatever their parameters are, as long as they are
 		// JSON.
 		if _, err := syntax(body); err != nil {

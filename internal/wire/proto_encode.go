@@ -6,6 +6,7 @@ import (
 
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"handoff.example/handoff/a2a"
@@ -32,6 +33,8 @@ func protoOf(v result) (proto.Message, error) {
 		return m, nil
 	case *a2a.AgentCard:
 		return protoOfCard(v)
+	case *empty:
+		return &emptypb.Empty{}, nil
 	}
 	return nil, fmt.Errorf("encode result: unknown type %T", v)
 }

@@ -211,8 +211,10 @@ func (p *restParameters) read(v a2a.Decodable) error {
 		}
 		return p.merge(&q.ID, &q.Tenant, query)
 	}
-	return errors.New("read parameters: unknown operation")
+	return p.readWebhook(v)
 }
+
+var errUnknownOperation = errors.New("read parameters: unknown operation")
 
 // merge puts the task of the path into a request whose body may name it too.
 func (p *restParameters) merge(id, tenant *string, query *query) error {

@@ -9,6 +9,7 @@ import (
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/push"
 )
 
 // operation is one of the operations of the protocol (A2A §5.3).
@@ -91,6 +92,7 @@ type call struct {
 // once.
 type service struct {
 	engine     *engine.Engine
+	webhooks   *push.Service   // nil: none
 	challenger auth.Challenger // nil: none
 }
 
@@ -117,7 +119,7 @@ func (s *service) admit(c *call) (err error) {
 	switch {
 	case c.op.streams() && !c.agent.Streaming:
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "This agent does not stream; use SendMessage and GetTask")
-	case c.op.pushes():
+	case c.op.pushes() && !s.pushes(c):
 		return errNoPush
 	case c.op == opGetExtendedCard && c.agent.ExtendedCard:
 		return a2a.Errorf(a2a.CodeExtendedAgentCardNotConfigured, "This agent has no extended card configured")
@@ -194,10 +196,10 @@ func (s *service) accept(c *call, q *a2a.SendMessageRequest) (*engine.Request, e
 		},
 	}
 	if q.Configuration != nil {
-		if q.Configuration.TaskPushNotificationConfig != nil {
-			return nil, errNoPush
-		}
 		r.Config = *q.Configuration
+		if err := s.hang(c, r); err != nil {
+			return nil, err
+		}
 	}
 	skill, err := c.agent.checkSkill(q.Message)
 	if err != nil {
