@@ -243,7 +243,10 @@ func (n *Node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Drain ends the streams, hands running turns over or waits for them until ctx
 // ends, and takes no more messages. Readiness is refused from its beginning.
-func (n *Node) Drain(ctx context.Context) { n.engine.Drain(ctx) }
+func (n *Node) Drain(ctx context.Context) {
+	n.jobs.Pause()
+	n.engine.Drain(ctx)
+}
 
 // Shutdown drains the node and closes its store.
 func (n *Node) Shutdown(ctx context.Context) error {

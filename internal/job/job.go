@@ -41,6 +41,8 @@ type Runner struct {
 	log      *slog.Logger
 	earlier  chan time.Time
 	stop     context.CancelFunc
+	pausing  context.Context // ended when nothing more is to be claimed
+	pause    context.CancelFunc
 	done     sync.WaitGroup
 	working  sync.WaitGroup
 }
@@ -82,7 +84,16 @@ func (r *Runner) Due(at time.Time) {
 func (r *Runner) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
+	r.pausing, r.pause = context.WithCancel(ctx)
 	r.done.Go(func() { r.loop(ctx) })
+}
+
+// Pause lets jobs that are due come to other nodes from now on. Those under way
+// go on; one that fails is given back at once.
+func (r *Runner) Pause() {
+	if r.pause != nil {
+		r.pause()
+	}
 }
 
 // Stop ends the runner and waits for the jobs under way.
@@ -100,7 +111,7 @@ func (r *Runner) loop(ctx context.Context) {
 	var next time.Time
 	for {
 		select {
-		case <-ctx.Done():
+		case <-r.pausing.Done():
 			return
 		case at := <-r.earlier:
 			if next.IsZero() || at.Before(next) {
@@ -117,9 +128,9 @@ func (r *Runner) loop(ctx context.Context) {
 
 // work begins what is due and returns when to look again.
 func (r *Runner) work(ctx context.Context) time.Time {
-	for ctx.Err() == nil {
+	for r.pausing.Err() == nil {
 		began := time.Now()
-		jobs, err := r.store.Jobs(ctx, claimed, r.hold)
+		jobs, err := r.store.Jobs(r.pausing, claimed, r.hold)
 		if err != nil {
 			r.log.WarnContext(ctx, "Jobs could not be claimed", "error", err)
 			return time.Now().Add(time.Second)
@@ -199,7 +210,12 @@ func (r *Runner) do(ctx context.Context, job *store.Job) {
 		r.log.ErrorContext(ctx, "There is no handler for a job", "kind", job.Kind, "task", job.Task)
 		return
 	}
-	if err := handler(ctx, job); err != nil && ctx.Err() == nil {
+	err := handler(ctx, job)
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case r.pausing.Err() != nil:
+		_ = r.store.HoldJob(ctx, job.ID, job.Attempt, 0) // otherwise it comes when the claim is over
+	default:
 		r.log.WarnContext(ctx, "A job failed and will be tried again", "kind", job.Kind, "task", job.Task, "attempt", job.Attempt, "error", err)
 	}
 }

@@ -181,3 +181,31 @@ func (m *memory) Jobs(context.Context, int, time.Duration) ([]store.Job, error) 
 func (m *memory) NextJob(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 func (m *memory) HoldJob(context.Context, int64, int, time.Duration) error { return nil }
+
+// A runner that pauses gives a job that it cannot do any more to the next one at
+// once.
+func TestAPausedRunnerGivesJobsBack(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	add(t, s, store.Job{Kind: "a", Task: "t", Due: time.Now()})
+	begun, paused := make(chan struct{}), make(chan struct{})
+	first := job.NewRunner(s, map[string]job.Handler{"a": func(context.Context, *store.Job) error {
+		close(begun)
+		<-paused
+		return errors.New("the node is stopping")
+	}}, slog.New(slog.DiscardHandler))
+	first.Claim(time.Hour)
+	first.Start()
+	defer first.Stop()
+	<-begun
+	first.Pause()
+	close(paused)
+	done := make(chan struct{})
+	second := job.NewRunner(s, map[string]job.Handler{"a": func(ctx context.Context, j *store.Job) error {
+		defer close(done)
+		return s.Commit(ctx, &store.Change{Finish: j.ID})
+	}}, slog.New(slog.DiscardHandler))
+	second.Start()
+	defer second.Stop()
+	<-done
+}
