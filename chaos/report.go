@@ -132,8 +132,8 @@ to its own host; one that loses everything tells nobody.
 
 While PostgreSQL or NATS is away, or one node cannot reach PostgreSQL, a stream
 of a waiting task is open through each node. It must not end, and shows how the
-task goes on afterwards. A node without PostgreSQL must be alive, and say with
-every refusal when to try again.
+task goes on afterwards. A node without PostgreSQL must be alive, refuse within
+8 s also where packets vanish, and say with every refusal when to try again.
 
 Afterwards everything that the clients were told is compared with the store and
 with the journals of the programs that the agents ran, by the same checks as for

@@ -21,7 +21,7 @@ const settling = 20 * time.Second
 
 // refusing is how long a node without a store may take to say so. Where packets
 // vanish it has to give up waiting first.
-const refusing = 20 * time.Second
+const refusing = 8 * time.Second
 
 // vigil is a task that waits for its client, and a stream of it through each
 // node. Such a stream has nothing to say, and must not end when the store or the
