@@ -188,7 +188,7 @@ func (n *nodeAPI) refused(path string, status int, body []byte) error {
 	switch {
 	case e.Code == a2a.CodeUnauthenticated:
 		f.A2ACode = 0
-		f.Hint = "Set HANDOFF_TOKEN to what the node's program accepts, or run the command on the node's machine, where the admin socket is"
+		f.Hint = "Set HANDOFF_TOKEN to an API key of an operator or an admin (handoff keys create --role), or to a token of one, or run the command on the node's machine, where the admin socket is"
 	case e.Code == a2a.CodePermissionDenied:
 		f.A2ACode = 0
 		f.Hint = "Use a token of that role, or run the command on the node's machine, where the admin socket is"

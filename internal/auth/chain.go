@@ -151,11 +151,14 @@ func (c *Chain) check(r *http.Request, shown *credential, address string) (Princ
 		}
 		return c.checkPassword(r, shown, address)
 	}
-	problem := errorInvalid
+	problem, message := errorInvalid, shown.problem
 	if shown.viaBasic {
 		problem = ""
 	}
-	return Principal{}, c.refuse(r, problem, shown.problem)
+	if shown.viaBasic && c.passwords == nil || !shown.viaBasic && c.keys == nil && c.tokens == nil {
+		message = off
+	}
+	return Principal{}, c.refuse(r, problem, message)
 }
 
 func (c *Chain) checkToken(r *http.Request, text string) (Principal, error) {

@@ -520,3 +520,17 @@ func TestQuotable(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Where no kind of credential is on, that is what a caller is told.
+func TestNoKindIsOn(t *testing.T) {
+	t.Parallel()
+	c, err := NewChain(ChainOptions{Anonymous: Anonymous{Policy: PolicyEverywhere}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, headers := range [][]string{{"Authorization", "Bearer guess"}, {"Authorization", "Basic %"}, {"Authorization", basic("a", "b")}, {"X-API-Key", newKey()}, {"X-API-Key", "guess"}} {
+		if _, err := c.Authenticate(request(headers...)); a2a.CodeOf(err) != a2a.CodeUnauthenticated || err.Error() != "This kind of credential is not accepted here" {
+			t.Errorf("%v: %v", headers, err)
+		}
+	}
+}
