@@ -15,8 +15,8 @@ func newAdminCommand(a *app) *cobra.Command {
 	cmd := newGroup("admin", "Operate a node")
 	cmd.Long = `Operate a node over its admin socket: that of the configuration, or the one that
 --store or --socket names. With --node or HANDOFF_NODE, a node is
-operated over the network with the rights of HANDOFF_TOKEN, which takes a program
-of yours that knows callers; handoff serve knows anonymous ones only.`
+operated over the network with the rights of HANDOFF_TOKEN: an API key (handoff
+keys create --role operator) or a token of somebody with that role.`
 	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminStatusCommand(a), newAdminAgentsCommand(a), newAdminNodeCommand(a), newAdminConfigCommand(a))
 	return cmd
 }
