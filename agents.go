@@ -48,6 +48,9 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 		}
 		merged.Agents[id] = g.card
 	}
+	if !merged.Webhooks.Enabled {
+		quiet(merged.Agents)
+	}
 	warnings, err := Check(&merged)
 	if err != nil {
 		return nil, err
@@ -170,7 +173,7 @@ func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Pu
 	spec.Skills, spec.SkillScopes = built.Skills, skillScopes(of)
 	served := &wire.Agent{
 		Spec: spec, InputModes: built.DefaultInputModes, Extensions: built.Capabilities.Extensions,
-		Streaming: of.Streaming, GRPC: of.GRPC, Tenants: slices.Clone(of.Tenants), Requires: requirement(of), LastEventID: of.LastEventID,
+		Streaming: of.Streaming, Pushes: of.PushNotifications, GRPC: of.GRPC, Tenants: slices.Clone(of.Tenants), Requires: requirement(of), LastEventID: of.LastEventID,
 		Paths: wire.Paths{JSONRPC: of.Paths.JSONRPC, REST: of.Paths.REST, Card: of.Paths.Card},
 		Card: func(w http.ResponseWriter, r *http.Request, tenant string) {
 			document, ok := publisher.Document(id, tenant, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))

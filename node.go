@@ -26,6 +26,7 @@ import (
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/netguard"
+	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/telemetry"
 	"handoff.example/handoff/internal/wire"
@@ -46,6 +47,7 @@ type Node struct {
 	apiKeys   *auth.Keys
 	peers     *peers
 	jobs      *job.Runner
+	webhooks  *push.Service
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
 	handler   atomic.Pointer[http.Handler]
@@ -121,6 +123,11 @@ func (n *Node) assemble(c *config.Config) error {
 	n.jobs = job.NewRunner(n.store, map[string]job.Handler{
 		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
 	}, n.log)
+	if n.webhooks, err = n.newWebhooks(c, guard, keys.sealer); err != nil {
+		return err
+	}
+	n.jobs.Long(store.JobPush, n.webhooks.Do)
+	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.metrics.WatchStock(n.stock)
 	if n.busState() != nil {
@@ -264,6 +271,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 // close frees what New has opened.
 func (n *Node) close() error {
 	var errs []error
+	if n.webhooks != nil {
+		n.webhooks.Close()
+	}
 	if n.tracing != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -385,7 +395,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 	challenger, _ := authenticator.(auth.Challenger)
 	metadata := resource(c)
 	agentsHandler := wire.NewHandler(wire.Options{
-		Engine: n.engine, Agents: func() *wire.Set { return n.current.Load().set },
+		Engine: n.engine, Webhooks: n.webhooks, Agents: func() *wire.Set { return n.current.Load().set },
 		Auth: authenticator, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request,
 		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
 		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
@@ -415,7 +425,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 // apiHandler returns the node's API for callers that the authenticator knows.
 func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
-		Engine: n.engine, Auth: a, Logger: n.log, Version: n.opts.Version,
+		Engine: n.engine, Webhooks: n.webhooks, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys,
 	})

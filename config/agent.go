@@ -35,6 +35,9 @@ type Agent struct {
 	// Whether SendStreamingMessage and SubscribeToTask are answered.
 	Streaming bool `yaml:"streaming" default:"true"`
 
+	// Whether callers may hang webhooks on their tasks, as capabilities.pushNotifications of the card says. It takes webhooks.enabled too.
+	PushNotifications bool `yaml:"push_notifications" default:"true"`
+
 	// Whether the agent is reached over gRPC too, at the address of the node. Its card says so unless the public URL has a path, which gRPC cannot have.
 	GRPC bool `yaml:"grpc" default:"true"`
 

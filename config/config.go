@@ -77,6 +77,9 @@ type Config struct {
 	// What the node may connect to.
 	Outbound Outbound `yaml:"outbound"`
 
+	// What is sent to the webhooks that callers hang on their tasks.
+	Webhooks Webhooks `yaml:"webhooks"`
+
 	// Which web pages may call the node from a browser.
 	CORS CORS `yaml:"cors"`
 
@@ -136,6 +139,27 @@ const (
 type Outbound struct {
 	// Destinations named by others (a webhook, a URL in a card, a redirect) that are allowed though they are private: networks (10.1.0.0/16), addresses, host names (hooks.corp.example), or names below a domain (*.corp.example); each may end in :port.
 	Allow []netguard.Destination `yaml:"allow"`
+}
+
+// Webhooks configures what is sent to the webhooks of tasks (A2A §4.3).
+type Webhooks struct {
+	// Whether the events of tasks are sent to webhooks. An agent can turn it off for itself.
+	Enabled bool `yaml:"enabled" default:"true" restart:"true"`
+
+	// Whether webhooks may have URLs of http. Otherwise they are https, but for hosts that outbound.allow names.
+	AllowHTTP bool `yaml:"allow_http" default:"false" restart:"true"`
+
+	// How long an event is tried that cannot be delivered. After that its webhook is given up, and waits for `handoff admin push redeliver`.
+	Retry Duration `yaml:"retry" default:"24h" min:"1m" max:"30d" restart:"true"`
+
+	// How long a receiver may take to answer.
+	Timeout Duration `yaml:"timeout" default:"15s" min:"1s" max:"2m" restart:"true"`
+
+	// The webhooks that a task may have.
+	PerTask int `yaml:"per_task" default:"10" min:"1" max:"1000" restart:"true"`
+
+	// The deliveries to one host and port at once, on each node.
+	PerTarget int `yaml:"per_target" default:"8" min:"1" max:"1000" restart:"true"`
 }
 
 // CORS says which web pages may call the node from a browser.

@@ -124,7 +124,7 @@ func join(path, key string) string {
 // mapping with * for the name of an agent.
 var laterKeys = map[string][]string{
 	"":             {"peers", "mcp", "inbox", "delegations", "audit", "console", "push", "signing", "cluster"},
-	"agents.*":     {"auth", "security", "sign", "signing", "push", "push_notifications", "extended_card", "relay", "mcp"},
+	"agents.*":     {"auth", "security", "sign", "signing", "push", "extended_card", "relay", "mcp"},
 	"agents.*.run": {"mcp", "relay", "llm"},
 }
 

@@ -13,6 +13,7 @@ import (
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -37,6 +38,8 @@ type Options struct {
 	Bus func() *bus.State
 	// Keys are the API keys of the node; nil: there are none.
 	Keys *auth.Keys
+	// Webhooks delivers events to webhooks; nil: nobody does.
+	Webhooks *push.Service
 	// Metrics serves what there is to measure; nil: nothing.
 	Metrics http.Handler
 	// Base returns the URL at which this machine reaches the node, without a

@@ -23,6 +23,8 @@ import (
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/netguard"
+	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
 )
@@ -135,7 +137,8 @@ func newNode(t *testing.T) *node {
 		Bus: func() *bus.State {
 			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
 		},
-		Keys: auth.NewKeys(st, log), Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Webhooks: push.New(push.Options{Store: st, Scope: store.ForAll(), Guard: netguard.New(netguard.Policy{}), Logger: log}),
+		Keys:     auth.NewKeys(st, log), Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			_, _ = io.WriteString(w, "handoff_tasks 1\n")
 		}),

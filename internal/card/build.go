@@ -63,7 +63,7 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 		DefaultOutputModes: slices.Clone(agent.DefaultOutputModes),
 		Capabilities: a2a.AgentCapabilities{
 			Streaming:         new(agent.Streaming),
-			PushNotifications: new(false),
+			PushNotifications: new(agent.PushNotifications),
 			ExtendedAgentCard: new(false),
 		},
 	}

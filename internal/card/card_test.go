@@ -99,14 +99,14 @@ func TestBuild(t *testing.T) {
 			`{"url":"https://a.example/x/agents/delivery/rpc","protocolBinding":"JSONRPC","tenant":"acme","protocolVersion":"1.0"},` +
 			`{"url":"https://a.example/x/agents/delivery/v1","protocolBinding":"HTTP+JSON","tenant":"acme","protocolVersion":"1.0"}],` +
 			`"provider":{"url":"https://example.com","organization":"Example"},"version":"1.4.0","documentationUrl":"https://example.com/docs",` +
-			`"capabilities":{"streaming":false,"pushNotifications":false,"extensions":[{"uri":"https://example.com/ext/v1","required":true,"params":{"n":12345678901234567890}}],"extendedAgentCard":false},` +
+			`"capabilities":{"streaming":false,"pushNotifications":true,"extensions":[{"uri":"https://example.com/ext/v1","required":true,"params":{"n":12345678901234567890}}],"extendedAgentCard":false},` +
 			`"defaultInputModes":["text/plain","application/json"],"defaultOutputModes":["text/plain","application/json"],` +
 			`"skills":[{"id":"book","name":"Book","description":"Books a dock.","tags":["logistics"],"examples":["x"],"inputModes":["text/plain"]}],"iconUrl":"https://example.com/icon.png"}`},
 		{"moved", "http://h:1", "", `{"name":"Moved","description":"Elsewhere.","supportedInterfaces":[` +
 			`{"url":"http://h:1/a2a","protocolBinding":"JSONRPC","protocolVersion":"1.0"},` +
 			`{"url":"http://h:1/agents/moved/api/v1","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"},` +
 			`{"url":"h:1","protocolBinding":"GRPC","tenant":"moved","protocolVersion":"1.0"}],"version":"1.0.0",` +
-			`"capabilities":{"streaming":true,"pushNotifications":false,"extendedAgentCard":false},` +
+			`"capabilities":{"streaming":true,"pushNotifications":true,"extendedAgentCard":false},` +
 			`"defaultInputModes":["text/plain","application/json"],"defaultOutputModes":["text/plain","application/json"],"skills":[{"id":"s","name":"S","description":"D.","tags":["t"]}]}`},
 	} {
 		got := string(card.Build(c.Agents[tt.id], tt.id, tt.base, tt.tenant).AppendJSON(nil))

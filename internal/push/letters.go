@@ -2,7 +2,11 @@ package push
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -51,14 +55,27 @@ func (s *Service) Dead(ctx context.Context, scope store.Scope, after *Letter, li
 }
 
 // Cursor names the place of a letter among the others.
-func (l *Letter) Cursor() (dead time.Time, task int64, id string) {
-	return l.at.Dead, l.at.TaskKey, l.at.ID
+func (l *Letter) Cursor() string {
+	place := fmt.Sprintf("%d.%d.%s", l.at.Dead.UnixMilli(), l.at.TaskKey, l.at.ID)
+	return base64.RawURLEncoding.EncodeToString([]byte(place))
 }
 
-// AtCursor returns a letter to go on after.
-func AtCursor(dead time.Time, task int64, id string) *Letter {
-	return &Letter{at: store.Webhook{Dead: dead, TaskKey: task, ID: id}}
+// ParseCursor returns a letter to go on after.
+func ParseCursor(cursor string) (*Letter, error) {
+	place, err := base64.RawURLEncoding.DecodeString(cursor)
+	parts := strings.SplitN(string(place), ".", 3)
+	if err != nil || len(parts) != 3 {
+		return nil, errCursor
+	}
+	dead, err := strconv.ParseInt(parts[0], 10, 64)
+	key, keyErr := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || keyErr != nil || dead <= 0 {
+		return nil, errCursor
+	}
+	return &Letter{at: store.Webhook{Dead: time.UnixMilli(dead), TaskKey: key, ID: parts[2]}}, nil
 }
+
+var errCursor = errors.New("the cursor is not one of ours")
 
 // Redeliver lets a webhook that was given up go on: with the event that could
 // not be delivered or, with skip, with the one after it.

@@ -27,6 +27,7 @@ type Metrics struct {
 	requests   *prometheus.HistogramVec
 	commitTime prometheus.Histogram
 	commitSize prometheus.Histogram
+	pushes     pushes
 }
 
 // NewMetrics returns metrics that count from zero.
@@ -37,6 +38,7 @@ func NewMetrics() *Metrics {
 	}
 	m := &Metrics{
 		registry:   prometheus.NewRegistry(),
+		pushes:     newPushes(),
 		tasks:      counter("tasks_created_total", "Tasks that were created.", "agent"),
 		states:     counter("task_states_total", "Times that a task got into a state.", "agent", "state"),
 		turns:      counter("turns_total", "Turns that were started.", "agent"),
@@ -64,7 +66,7 @@ func NewMetrics() *Metrics {
 		}),
 	}
 	m.registry.MustRegister(m.tasks, m.states, m.turns, m.attempts, m.steps, m.duplicates, m.turnTime,
-		m.watchers, m.requests, m.commitTime, m.commitSize,
+		m.watchers, m.requests, m.commitTime, m.commitSize, m.pushes.delivered, m.pushes.failed, m.pushes.inFlight,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

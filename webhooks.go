@@ -1,0 +1,59 @@
+package handoff
+
+import (
+	"context"
+	"time"
+
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/netguard"
+	"handoff.example/handoff/internal/push"
+	"handoff.example/handoff/internal/store"
+	"handoff.example/handoff/internal/telemetry"
+)
+
+// newWebhooks returns what sends the events of tasks to webhooks.
+func (n *Node) newWebhooks(c *config.Config, guard *netguard.Guard, sealer *auth.Sealer) (*push.Service, error) {
+	if sealer == nil && c.StorePath() == ":memory:" {
+		// What is kept ends with the process, and so may its key.
+		var err error
+		if sealer, err = auth.NewSealer(auth.GenerateKey()); err != nil {
+			return nil, err
+		}
+	}
+	w := c.Webhooks
+	opts := push.Options{
+		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Guard: guard, AllowHTTP: w.AllowHTTP,
+		Due: n.jobs.Due, Version: n.opts.Version, Logger: n.log, Observer: n.metrics, Tracer: n.tracing.Tracer,
+		Limits: push.Limits{Retry: w.Retry.Std(), Timeout: w.Timeout.Std(), PerTask: w.PerTask, PerTarget: w.PerTarget},
+		Issuer: n.URL,
+	}
+	if sealer != nil {
+		opts.Sealer = sealer
+	}
+	return push.New(opts), nil
+}
+
+// behind counts the webhooks that are behind, for the metrics.
+func (n *Node) behind() (telemetry.Webhooks, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	s, err := n.webhooks.Stats(ctx)
+	if err != nil {
+		n.log.Warn("Webhooks could not be counted", "error", err)
+		return telemetry.Webhooks{}, false
+	}
+	return telemetry.Webhooks{Waiting: s.Retrying, Oldest: s.Oldest, Dead: s.Dead}, true
+}
+
+// quiet returns the agents of a configuration whose webhooks are turned off as
+// their cards have to say it.
+func quiet(agents map[string]*config.Agent) {
+	for id, a := range agents {
+		silent := *a
+		silent.PushNotifications = false
+		agents[id] = &silent
+	}
+}
+
+var _ push.Store = store.Store(nil)
