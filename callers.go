@@ -69,6 +69,11 @@ func checkCallers(c *config.Config) []config.Problem {
 			problems = append(problems, c.Problem(fmt.Sprintf("callers.basic[%d].password_hash", i), "%v", err))
 		}
 	}
+	if files, ok := c.TLSFiles(); ok {
+		if _, err := auth.NewServerTLS(files, nil); err != nil {
+			problems = append(problems, c.Problem("tls", "cannot be used: %v", errors.Unwrap(err)))
+		}
+	}
 	return problems
 }
 

@@ -26,9 +26,17 @@ import (
 	"testing"
 	"time"
 
+	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"github.com/go-jose/go-jose/v4"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/crypto/bcrypt"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	handoff "handoff.example/handoff"
 	"handoff.example/handoff/a2a"
@@ -148,7 +156,11 @@ callers:
 	if err := g.node.Handle("open", open, run); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(g.node)
+	server := httptest.NewUnstartedServer(g.node)
+	server.Config.Protocols = &http.Protocols{}
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
 	g.url = server.URL
 	t.Cleanup(func() {
 		server.Close()
@@ -583,6 +595,7 @@ func TestCallersThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ callers, want string }{
 		"a password in clear": {`{basic: [{user: a, password_hash: "secret in clear"}]}`, "callers.basic[0].password_hash: is not a bcrypt hash"},
+		"TLS without files":   {`{keys: true}` + "\ntls: {cert: none.pem, key: none.key}", "tls: cannot be used: "},
 		"a program's own":     {`{keys: true}`, "the program has an Authenticator"},
 	} {
 		c := load(t, filepath.Join(t.TempDir(), "handoff.yaml"), configuration+"callers: "+tt.callers+"\n")
@@ -593,6 +606,70 @@ func TestCallersThatCannotBe(t *testing.T) {
 		}
 		if _, err := handoff.New(c, opts); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "in clear") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An official client of gRPC is told what the others are: the status, the
+// reason, and the challenge.
+func TestRefusedCallersOfGRPC(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	conn, err := grpc.NewClient("passthrough:///"+strings.TrimPrefix(g.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	key, _ := g.key(t, `{"subject":"erp","scopes":["quotes"]}`)
+	for name, tt := range map[string]struct {
+		credential string
+		code       codes.Code
+		metadata   map[string]string
+		challenge  string
+	}{
+		"nobody":       {"", codes.Unauthenticated, nil, `Bearer realm="handoff", resource_metadata=`},
+		"a wrong key":  {"Bearer hk_x", codes.Unauthenticated, nil, `error="invalid_token"`},
+		"a scope less": {"Bearer " + g.issuer.token(t, "alice", "", ""), codes.PermissionDenied, map[string]string{"scope": "quotes"}, `error="insufficient_scope"`},
+		"a key":        {"Bearer " + key, codes.OK, nil, ""},
+	} {
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "a2a-version", "1.0")
+		if tt.credential != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", tt.credential)
+		}
+		for method, call := range map[string]func(header *metadata.MD) error{
+			"SendMessage": func(header *metadata.MD) error {
+				_, err := pb.NewA2AServiceClient(conn).SendMessage(ctx, &pb.SendMessageRequest{Tenant: "supplier", Message: &pb.Message{
+					MessageId: rand.Text(), Role: pb.Role_ROLE_USER, Parts: []*pb.Part{{Content: &pb.Part_Text{Text: "hello"}}},
+				}}, grpc.Header(header))
+				return err
+			},
+			"ListTasks": func(header *metadata.MD) error {
+				_, err := pb.NewA2AServiceClient(conn).ListTasks(ctx, &pb.ListTasksRequest{Tenant: "supplier"}, grpc.Header(header))
+				return err
+			},
+		} {
+			var header metadata.MD
+			err := call(&header)
+			s, _ := status.FromError(err)
+			if s.Code() != tt.code {
+				t.Errorf("%s, %s: %v", name, method, err)
+				continue
+			}
+			if tt.code == codes.OK {
+				continue
+			}
+			var info *errdetails.ErrorInfo
+			for _, d := range s.Details() {
+				if i, ok := d.(*errdetails.ErrorInfo); ok {
+					info = i
+				}
+			}
+			if info == nil || !cmp.Equal(info.Metadata, tt.metadata, cmpopts.EquateEmpty()) {
+				t.Errorf("%s, %s: details %v", name, method, s.Details())
+			}
+			if got := strings.Join(header.Get("www-authenticate"), "; "); !strings.Contains(got, tt.challenge) {
+				t.Errorf("%s, %s: www-authenticate %q", name, method, got)
+			}
 		}
 	}
 }

@@ -99,7 +99,8 @@ func (c *Chain) Authenticate(r *http.Request) (Principal, error) {
 // withoutCredential returns the caller of a request without one: who the
 // certificate of its connection is for, or else an anonymous one.
 func (c *Chain) withoutCredential(r *http.Request) (Principal, error) {
-	if certificate := verified(r.TLS); certificate != nil && c.certificates != nil {
+	// The certificate of a proxy says nothing of whom it forwards.
+	if certificate := verified(r.TLS); certificate != nil && c.certificates != nil && !c.anonymous.Proxies.Trusts(r) {
 		p, err := c.certificates.authenticate(certificate)
 		if err != nil {
 			return Principal{}, c.refuse(r, errorInvalid, "The client certificate is not accepted: "+err.Error())

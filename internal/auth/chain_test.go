@@ -100,7 +100,7 @@ func newChainFixture(t *testing.T, change func(o *ChainOptions)) *chainFixture {
 	if f.passwords != nil {
 		f.passwords.now = f.clock.now
 	}
-	f.failures.now = f.clock.now
+	f.failures.now, f.failures.atOnce = f.clock.now, 3 // each try takes its time
 	text, row, err := keys.Create(t.Context(), &KeyRequest{Subject: "erp", Role: RoleAdmin})
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestPasswordsAreLimited(t *testing.T) {
 	if err := try(here, password); err != nil {
 		t.Fatal(err)
 	}
-	for i := range wrongAtOnce {
+	for i := range f.failures.atOnce {
 		if err := try(here, fmt.Sprint("wrong", i)); a2a.CodeOf(err) != a2a.CodeUnauthenticated {
 			t.Fatalf("try %d: %v", i, err)
 		}
@@ -379,6 +379,17 @@ func TestCertificates(t *testing.T) {
 		if got, err := f.Authenticate(r); err == nil {
 			t.Errorf("%s, with a wrong token: %+v", name, got)
 		}
+	}
+	// A proxy's certificate is not that of whom it forwards.
+	proxies, err := ParseProxies([]string{"203.0.113.7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := newChainFixture(t, func(o *ChainOptions) { o.Anonymous.Proxies = proxies })
+	forwarded := request("X-Forwarded-For", "198.51.100.1")
+	forwarded.TLS = certificateFor(nil)
+	if p, err := behind.Authenticate(forwarded); err != nil || !p.Anonymous() || p.Address != "198.51.100.1" {
+		t.Errorf("behind a proxy: %+v, %v", p, err)
 	}
 	// What TLS has not verified is no certificate.
 	f := newChainFixture(t, nil)
@@ -532,5 +543,42 @@ func TestNoKindIsOn(t *testing.T) {
 		if _, err := c.Authenticate(request(headers...)); a2a.CodeOf(err) != a2a.CodeUnauthenticated || err.Error() != "This kind of credential is not accepted here" {
 			t.Errorf("%v: %v", headers, err)
 		}
+	}
+}
+
+// A reload forgets neither the keys of issuers nor who guesses passwords.
+func TestChainThatReplacesAnother(t *testing.T) {
+	t.Parallel()
+	before := newChainFixture(t, nil)
+	if _, err := before.Authenticate(request("Authorization", "Bearer "+before.token)); err != nil {
+		t.Fatal(err)
+	}
+	for range before.failures.atOnce {
+		_, _ = before.Authenticate(request("Authorization", basic("carol", "wrong")))
+	}
+	before.idp.down.Store(true)
+	after, err := NewChain(ChainOptions{
+		OIDC:   []config.OIDC{before.idp.oidc()},
+		Basic:  []config.BasicUser{{User: "carol", PasswordHash: config.NewSecret(passwordHash()), Role: config.RoleViewer}},
+		Client: http.DefaultClient, Before: before.Chain,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after.tokens.now = before.clock.now
+	if p, err := after.Authenticate(request("Authorization", "Bearer "+before.token)); err != nil || p.Subject != "alice" {
+		t.Errorf("while the issuer is away: %+v, %v", p, err)
+	}
+	if _, err := after.Authenticate(request("Authorization", basic("carol", "wrong"))); a2a.CodeOf(err) != a2a.CodeResourceExhausted {
+		t.Errorf("who has guessed before: %v", err)
+	}
+	elsewhere := before.idp.oidc()
+	elsewhere.JWKSURL = before.idp.URL + "/keys"
+	moved, err := NewChain(ChainOptions{OIDC: []config.OIDC{elsewhere}, Client: http.DefaultClient, Before: after})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := moved.Authenticate(request("Authorization", "Bearer "+before.token)); a2a.CodeOf(err) != a2a.CodeUnavailable {
+		t.Errorf("keys of another place: %v", err)
 	}
 }

@@ -19,13 +19,14 @@ const (
 // failures counts what goes wrong by the address that it comes from, and holds
 // who guesses back. It is safe for concurrent use.
 type failures struct {
-	now func() time.Time
+	now    func() time.Time
+	atOnce int
 
 	mu    sync.Mutex
 	peers map[string]*rate.Limiter
 }
 
-func newFailures() *failures { return &failures{now: time.Now, peers: map[string]*rate.Limiter{}} }
+func newFailures() *failures { return &failures{now: time.Now, atOnce: wrongAtOnce, peers: map[string]*rate.Limiter{}} }
 
 // peerOf returns what a client is counted by: its address, or its network of 64
 // bits, in which it can have any address that it likes.
@@ -64,7 +65,7 @@ func (f *failures) failed(address string) {
 		if len(f.peers) >= limitedPeers {
 			f.forget(now)
 		}
-		limiter = rate.NewLimiter(rate.Every(wrongEvery), wrongAtOnce)
+		limiter = rate.NewLimiter(rate.Every(wrongEvery), f.atOnce)
 		f.peers[peer] = limiter
 	}
 	limiter.AllowN(now, 1)
@@ -74,7 +75,7 @@ func (f *failures) failed(address string) {
 // tenth of the room is free, so that it is seldom called.
 func (f *failures) forget(now time.Time) {
 	for peer, limiter := range f.peers {
-		if limiter.TokensAt(now) >= wrongAtOnce {
+		if limiter.TokensAt(now) >= float64(f.atOnce) {
 			delete(f.peers, peer)
 		}
 	}
