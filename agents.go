@@ -184,6 +184,13 @@ func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Pu
 			document.Serve(w, r, cardAge)
 		},
 	}
+	for _, text := range of.Versions {
+		if len(of.Versions) == 1 && text == a2a.Version10.String() {
+			break // that is what no versions mean
+		}
+		version, _ := a2a.ParseVersion(text) // the configuration has checked it
+		served.Versions = append(served.Versions, version)
+	}
 	if of.AssumeVersion != "" {
 		served.Assume, _ = a2a.ParseVersion(of.AssumeVersion) // the configuration has checked it
 	}

@@ -45,10 +45,10 @@ type Agent struct {
 	Extensions []Extension `yaml:"extensions"`
 
 	// The versions of the protocol that the agent speaks.
-	Versions []string `yaml:"versions" default:"1.0" enum:"1.0" later:"0.3"`
+	Versions []string `yaml:"versions" default:"1.0" enum:"1.0,0.3"`
 
 	// The version of a request that names none. Without it that is 0.3, as the protocol has it; 1.0 serves clients that forget the A2A-Version header.
-	AssumeVersion string `yaml:"assume_version" enum:"1.0" later:"0.3"`
+	AssumeVersion string `yaml:"assume_version" enum:"1.0,0.3"`
 
 	// Tenants, [a-z0-9-]+. Each has a card of its own at {address}t/{tenant}/.
 	Tenants []string `yaml:"tenants"`

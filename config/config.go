@@ -13,7 +13,7 @@
 //	                      (commas separate the elements of a list)
 //	enum:"a,b"            the only values of a string, or of a list's elements
 //	min:"1" max:"65536"   bounds of a number, a Duration or a Size
-//	later:"0.3"           values that a later version will have
+//	later:"c,d"           values that a later version will have
 //	required:"true"       an absent key is an error
 //	restart:"true"        a change needs a restart and is refused by a reload
 //	conceal:"true"        an address whose credentials are not shown

@@ -166,7 +166,7 @@ agents:
     description: ""
     version: true
     tenants: [Acme]
-    versions: ["0.3"]
+    versions: [newest]
     streaming: "yes"
     default_input_modes: text/plain
     skills:
@@ -190,7 +190,7 @@ default_agent: delivry
 		`12:18: agents.delivery.description: is empty; the agent card has to have it (A2A §4.4)`,
 		`13:14: agents.delivery.version: expects a text, not true or false; put it in quotes`,
 		`14:15: agents.delivery.tenants[0]: is not the name of a tenant: use a-z, 0-9 and -, up to 63 characters`,
-		`15:16: agents.delivery.versions[0]: "0.3" is not available in this version of handoff`,
+		`15:16: agents.delivery.versions[0]: is not one of 1.0, 0.3`,
 		`16:16: agents.delivery.streaming: expects true or false, not a text`,
 		`17:26: agents.delivery.default_input_modes: expects a list, not a text; write it in brackets: [text/plain]`,
 		`19:42: agents.delivery.skills[0].tags: is empty; the agent card has to have it (A2A §4.4.5); add a keyword`,

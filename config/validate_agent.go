@@ -66,6 +66,11 @@ func (v *validator) agent(a *Agent, path string) {
 	if len(a.Versions) == 0 {
 		v.problem(path+".versions", "", "is empty; an agent speaks at least one version")
 	}
+	for i, version := range a.Versions {
+		if slices.Contains(a.Versions[:i], version) {
+			v.problem(fmt.Sprintf("%s.versions[%d]", path, i), "", "stands twice")
+		}
+	}
 	if a.AssumeVersion != "" && !slices.Contains(a.Versions, a.AssumeVersion) {
 		v.problem(path+".assume_version", "", "is not among the agent's versions")
 	}

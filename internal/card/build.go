@@ -70,6 +70,10 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 	base = strings.TrimSuffix(base, "/")
 	paths := PathsOf(agent, id, tenant)
 	for _, version := range agent.Versions {
+		if version == a2a.Version03.String() {
+			card.SupportedInterfaces = append(card.SupportedInterfaces, oldInterfaces(agent, id, base, tenant)...)
+			continue
+		}
 		card.SupportedInterfaces = append(card.SupportedInterfaces,
 			a2a.AgentInterface{URL: base + paths.JSONRPC, ProtocolBinding: a2a.BindingJSONRPC, ProtocolVersion: version, Tenant: tenant},
 			a2a.AgentInterface{URL: base + paths.REST, ProtocolBinding: a2a.BindingREST, ProtocolVersion: version, Tenant: tenant},
@@ -102,6 +106,20 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 		})
 	}
 	return card
+}
+
+// oldInterfaces are those of version 0.3, whose requests carry no tenant, and
+// whose paths over HTTP+JSON begin with /v1 (A2A 0.3 §3.5.3).
+func oldInterfaces(agent *config.Agent, id, base, tenant string) []a2a.AgentInterface {
+	version := a2a.Version03.String()
+	rpc := base + PathsOf(agent, id, tenant).JSONRPC
+	if tenant != "" {
+		rpc += "/" + tenant
+	}
+	return []a2a.AgentInterface{
+		{URL: rpc, ProtocolBinding: a2a.BindingJSONRPC, ProtocolVersion: version},
+		{URL: Address(base, id, tenant), ProtocolBinding: a2a.BindingREST, ProtocolVersion: version},
+	}
 }
 
 // grpcTarget returns the host and port at which a base URL is reached over gRPC

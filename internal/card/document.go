@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 	"handoff.example/handoff/config"
 )
 
@@ -158,7 +159,7 @@ func (p *Publisher) Document(id, tenant, base string) (Document, bool) {
 	if ok {
 		return document, true
 	}
-	document = NewDocument(For(p.config, id, base, tenant).AppendJSON(nil))
+	document = NewDocument(v03.AppendCard(nil, For(p.config, id, base, tenant)))
 	document.derived = p.config.PublicURL == ""
 	p.mu.Lock()
 	defer p.mu.Unlock()

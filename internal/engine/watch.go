@@ -348,6 +348,8 @@ type Frame struct {
 	Seq int64
 	// Body is a StreamResponse as JSON. It must not be modified.
 	Body []byte
+	// Last says that the stream ends with this frame.
+	Last bool
 }
 
 // Stream delivers a task and then its events, each once and in order.
@@ -366,6 +368,7 @@ type Stream struct {
 func (s *Stream) Next(ctx context.Context) (Frame, error) {
 	if s.first != nil {
 		frame := *s.first
+		frame.Last = s.ended
 		s.first = nil
 		return frame, nil
 	}
@@ -389,7 +392,7 @@ func (s *Stream) Next(ctx context.Context) (Frame, error) {
 			}
 			s.ended, s.held = ended, nil
 		}
-		return Frame{Seq: event.Seq, Body: event.Body}, nil
+		return Frame{Seq: event.Seq, Body: event.Body, Last: s.ended}, nil
 	}
 	return Frame{}, io.EOF
 }

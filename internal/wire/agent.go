@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 )
@@ -91,6 +92,8 @@ const (
 	endpointCard
 	endpointRPC
 	endpointREST
+	endpointOldREST // of version 0.3 only
+	endpointOldHome // the address of a tenant in version 0.3
 	endpointGRPC
 )
 
@@ -117,9 +120,9 @@ func NewSet(agents []*Agent, byDefault string) (*Set, error) {
 		root = agents[0]
 	}
 	s.root = root
-	if root != nil {
-		if _, taken := s.exact[a2a.WellKnownCardPath]; !taken {
-			s.exact[a2a.WellKnownCardPath] = endpoint{agent: root, kind: endpointCard}
+	for _, path := range root.rootCards() {
+		if _, taken := s.exact[path]; !taken {
+			s.exact[path] = endpoint{agent: root, kind: endpointCard}
 		}
 	}
 	return s, nil
@@ -175,12 +178,42 @@ func (s *Set) place(a *Agent) error {
 		put(s.exact, home+"t/"+tenant+a2a.WellKnownCardPath, endpointCard, tenant)
 	}
 	put(s.rest, at(paths.REST), endpointREST, "")
+	if slices.Contains(a.Versions, a2a.Version03) {
+		s.placeOld(a, put)
+	}
 	if a.GRPC {
 		for _, service := range grpcServices {
 			s.rest[service] = endpoint{kind: endpointGRPC}
 		}
 	}
 	return taken
+}
+
+// placeOld enters the endpoints that only version 0.3 has: its cards under the
+// name before, and HTTP+JSON below v1 at the agent's address and at that of each
+// tenant, which 0.3 does not have.
+func (s *Set) placeOld(a *Agent, put func(m map[string]endpoint, path string, kind endpointKind, tenant string)) {
+	home := "/agents/" + a.Spec.ID + "/"
+	if s.rest[home+"v1"].agent != a {
+		put(s.rest, home+"v1", endpointOldREST, "")
+	}
+	put(s.exact, home+strings.TrimPrefix(v03.WellKnownCardPath, "/"), endpointCard, "")
+	for _, tenant := range a.Tenants {
+		put(s.exact, home+"t/"+tenant+"/", endpointOldHome, tenant)
+		put(s.rest, home+"t/"+tenant+"/v1", endpointOldREST, tenant)
+		put(s.exact, home+"t/"+tenant+v03.WellKnownCardPath, endpointCard, tenant)
+	}
+}
+
+// rootCards returns where the card of the default agent is at the root.
+func (a *Agent) rootCards() []string {
+	switch {
+	case a == nil:
+		return nil
+	case slices.Contains(a.Versions, a2a.Version03):
+		return []string{a2a.WellKnownCardPath, v03.WellKnownCardPath}
+	}
+	return []string{a2a.WellKnownCardPath}
 }
 
 // route returns the endpoint at a path, and what follows it. The path has its

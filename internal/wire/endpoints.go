@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -49,6 +50,10 @@ func (x *exchange) gets() bool {
 
 // serveHome says what is at an agent's address.
 func (x *exchange) serveHome() {
+	if x.r.Method == http.MethodPost && slices.Contains(x.agent.Versions, a2a.Version03) {
+		x.serveOldHome()
+		return
+	}
 	if !x.gets() {
 		return
 	}

@@ -133,6 +133,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.serveRPC()
 	case endpointREST:
 		x.serveREST(rest)
+	case endpointOldHome:
+		x.serveOldHome()
+	case endpointOldREST:
+		x.serveOldREST(rest)
 	case endpointGRPC:
 		x.serveGRPC(rest)
 	}

@@ -57,6 +57,10 @@ func (x *exchange) serveRPC() {
 		return
 	}
 	x.serviceParameters()
+	if x.agent.callsOld(x.version, e.method) {
+		x.serveOldRPC(&e, body, p)
+		return
+	}
 	if x.op = operationOf(e.method); x.op == opNone {
 		x.refuseUnknown(&e, body)
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 )
 
 // restForm is the form of HTTP+JSON (A2A §11).
@@ -145,7 +146,12 @@ func parseSegments(s []string) resource {
 // serveREST answers an HTTP+JSON request for what the path names below the base.
 func (x *exchange) serveREST(path string) {
 	x.mediaType = restType(x.r.Header)
+	x.serviceParameters()
 	target := parseResource(path)
+	if x.old = x.agent.speaksOld(x.version); x.old {
+		x.form, x.mediaType = &oldForm{dialect: v03.REST}, typeJSON
+		target = oldResource(path, target)
+	}
 	switch {
 	case target.kind == resourceNone:
 		x.refuseRoute()
@@ -157,7 +163,9 @@ func (x *exchange) serveREST(path string) {
 		x.options(target.kind.allow())
 		return
 	}
-	x.tenant, x.task = target.tenant, target.task
+	if x.task = target.task; x.tenant == "" {
+		x.tenant = target.tenant
+	}
 	if x.op = target.kind.operation(x.r.Method); x.op == opNone {
 		x.refuseMethod(target.kind.allow())
 		return
@@ -174,8 +182,12 @@ func (x *exchange) serveREST(path string) {
 			clip(x.r.Header["Content-Type"][0], 128), typeJSON[0], typeA2A[0]), http.StatusUnsupportedMediaType)
 		return
 	}
-	x.serviceParameters()
-	x.run(x.traced("A2A "+x.op.String()), &restParameters{x: x, target: target})
+	p := restParameters{x: x, target: target}
+	if x.old {
+		x.run(x.traced("A2A "+x.op.String()), &oldRESTParameters{p})
+		return
+	}
+	x.run(x.traced("A2A "+x.op.String()), &p)
 }
 
 // restParameters are the parameters of an HTTP+JSON request: in its path, its

@@ -80,6 +80,7 @@ type call struct {
 	request     *http.Request
 	tenant      string // that the address names
 	version     string // as the client sent it
+	old         bool   // in the form of version 0.3
 	extensions  []string
 	lastEventID string
 
@@ -101,6 +102,9 @@ type service struct {
 func (s *service) admit(c *call) (err error) {
 	if err := c.agent.speaks(c.version); err != nil {
 		return err
+	}
+	if !c.old && c.agent.speaksOld(c.version) {
+		return errOldTransport
 	}
 	if len(c.agent.Extensions) > 0 {
 		if c.active, err = c.agent.activate(c.extensions); err != nil {

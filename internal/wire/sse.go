@@ -281,6 +281,14 @@ func (w *eventWriter) append(b []byte) {
 // frame adds one frame. Its id is the sequence number of the event, so that ids
 // order the events of a task for everybody alike.
 func (w *eventWriter) frame(f *engine.Frame) error {
+	body := f.Body
+	if t, ok := w.x.form.(translator); ok {
+		var err error
+		if body, err = t.translate(w.x, body, f.Last); err != nil {
+			w.fail(err)
+			return errOver
+		}
+	}
 	buf := w.buffer()
 	if f.Seq > 0 {
 		*buf = append(*buf, "id: "...)
@@ -290,13 +298,13 @@ func (w *eventWriter) frame(f *engine.Frame) error {
 	*buf = append(*buf, "data: "...)
 	*buf = w.x.form.opening(*buf, w.x)
 	at := len(*buf)
-	if len(f.Body) > pieceBytes {
-		if err := w.large(f.Body); err != nil {
+	if len(body) > pieceBytes {
+		if err := w.large(body); err != nil {
 			return err
 		}
 		buf = w.buffer()
 	} else {
-		*buf = append(*buf, f.Body...)
+		*buf = append(*buf, body...)
 		oneLine((*buf)[at:])
 	}
 	*buf = w.x.form.closing(*buf)
