@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -24,7 +25,20 @@ import (
 	"handoff.example/handoff/internal/store/sqlite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(end)) }
+
+// atEnd is called when all tests are over.
+var atEnd []func() error
+
+func end(code int) {
+	for _, f := range atEnd {
+		if err := f(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 var (
 	ann = store.ForOwner("acme", "ann")
