@@ -26,7 +26,9 @@ type failures struct {
 	peers map[string]*rate.Limiter
 }
 
-func newFailures() *failures { return &failures{now: time.Now, atOnce: wrongAtOnce, peers: map[string]*rate.Limiter{}} }
+func newFailures() *failures {
+	return &failures{now: time.Now, atOnce: wrongAtOnce, peers: map[string]*rate.Limiter{}}
+}
 
 // peerOf returns what a client is counted by: its address, or its network of 64
 // bits, in which it can have any address that it likes.
