@@ -441,8 +441,10 @@ func (n *Node) serveReady(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	switch {
 	case n.engine.Draining():
+		w.Header().Set("Retry-After", "1")
 		http.Error(w, "stopping", http.StatusServiceUnavailable)
 	case n.store.Ping(ctx) != nil:
+		w.Header().Set("Retry-After", "1")
 		http.Error(w, "the task store is not available", http.StatusServiceUnavailable)
 	default:
 		_, _ = w.Write([]byte("ready\n"))

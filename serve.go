@@ -59,7 +59,9 @@ func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownGrace.Std())
 	defer cancel()
 	n.log.Info("The node is stopping", "grace", c.ShutdownGrace.String())
+	refused := time.Now()
 	n.Drain(grace)
+	n.linger(grace, refused)
 	// Answers that are being written get a moment of their own.
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancelLast()
@@ -69,6 +71,21 @@ func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 		}
 	}
 	return errors.Join(err, n.Shutdown(last))
+}
+
+// lingering is how long a node refuses requests before it closes its listeners,
+// where others can take them: a balancer needs a moment to notice, and an answer
+// tells a client more than a connection that is refused.
+const lingering = time.Second
+
+func (n *Node) linger(ctx context.Context, since time.Time) {
+	if n.bus == nil {
+		return
+	}
+	select {
+	case <-time.After(lingering - time.Since(since)):
+	case <-ctx.Done():
+	}
 }
 
 type server struct {

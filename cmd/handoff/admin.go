@@ -63,7 +63,8 @@ type nodeStatus struct {
 	Agents     int
 	Store      string
 	Bus        *busStatus
-	StoreBytes int64 `json:"store_bytes"`
+	StoreBytes int64  `json:"store_bytes"`
+	StoreError string `json:"store_error"`
 	Tasks      []struct {
 		Agent, State string
 		Count        int
@@ -83,6 +84,9 @@ func (a *app) writeStatus(s *nodeStatus) error {
 		size = ", " + bytesText(s.StoreBytes)
 	}
 	p.field("Store", s.Store+size+", epoch "+strconv.FormatInt(s.Epoch, 10))
+	if s.StoreError != "" {
+		p.field("Trouble", s.StoreError)
+	}
 	if s.Bus != nil {
 		p.field("Bus", a.busText(s.Bus))
 	}

@@ -20,6 +20,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -191,6 +192,7 @@ func (c *call) refuse(err error) {
 // protocolError makes an error one of the protocol. What is not one is for the
 // log alone.
 func (c *call) protocolError(err error) *a2a.Error {
+	err = engine.Unavailable(err)
 	e, ok := errors.AsType[*a2a.Error](err)
 	switch {
 	case ok:
@@ -199,7 +201,7 @@ func (c *call) protocolError(err error) *a2a.Error {
 	default:
 		e = &a2a.Error{Code: a2a.CodeInternal, Message: "Internal error; the operator's log has the reason under request " + c.id, Err: err}
 	}
-	if e.Code == a2a.CodeInternal || e.Code == a2a.CodeUnavailable {
+	if (e.Code == a2a.CodeInternal || e.Code == a2a.CodeUnavailable) && !engine.IsAway(err) {
 		cause := e.Err
 		if cause == nil {
 			cause = e

@@ -39,7 +39,7 @@ func (c *call) listKeys() (any, error) {
 	}
 	rows, err := c.h.opts.Keys.List(c.context())
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	answer := struct {
 		Keys []*apiKey `json:"keys"`
@@ -78,7 +78,7 @@ func (c *call) createKey() (any, error) {
 		Subject: q.Subject, Tenant: q.Tenant, Role: role, Scopes: q.Scopes, Expires: q.Expires, By: c.caller.Subject,
 	})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	c.h.log.InfoContext(c.context(), "An API key was made", "key", row.ID, "subject", row.Subject, "tenant", row.Tenant, "role", row.Role, "by", row.By)
 	return struct {
@@ -102,16 +102,8 @@ func (c *call) revokeKey() (any, error) {
 		return nil, a2a.Errorf(a2a.CodeTaskNotFound, "There is no such API key")
 	}
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, err
 	}
 	c.h.log.InfoContext(c.context(), "An API key was revoked", "key", id, "by", c.caller.Subject)
 	return nil, nil
-}
-
-// unavailable makes an error of the store one of the protocol.
-func unavailable(err error) error {
-	if errors.Is(err, store.ErrUnavailable) {
-		return &a2a.Error{Code: a2a.CodeUnavailable, Message: "The store is not available", RetryAfter: time.Second, Err: err}
-	}
-	return err
 }

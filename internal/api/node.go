@@ -16,6 +16,7 @@ import (
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/card"
+	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -202,7 +203,10 @@ func (c *call) status() (any, error) {
 	}
 	e, cfg := c.h.opts.Engine, c.h.opts.Config()
 	stats, err := e.Stats(c.context())
-	if err != nil {
+	away := ""
+	if engine.IsAway(err) {
+		away = "The task store is not available" // the rest is known all the same
+	} else if err != nil {
 		return nil, err
 	}
 	epoch, since := e.Epoch()
@@ -216,10 +220,11 @@ func (c *call) status() (any, error) {
 		Store      string    `json:"store"`
 		Bus        *busState `json:"bus,omitempty"`
 		StoreBytes int64     `json:"store_bytes"`
+		StoreError string    `json:"store_error,omitempty"`
 		Tasks      []stat    `json:"tasks"`
 	}{
 		Version: c.h.opts.Version, Epoch: epoch, Started: since.UTC().Truncate(time.Millisecond), Uptime: int64(time.Since(since).Seconds()),
-		Draining: e.Draining(), Agents: len(cfg.Agents), Store: cfg.StoreName(), Bus: c.bus(), Tasks: []stat{},
+		Draining: e.Draining(), Agents: len(cfg.Agents), Store: cfg.StoreName(), Bus: c.bus(), StoreError: away, Tasks: []stat{},
 	}
 	if path := cfg.StorePath(); path != "" {
 		answer.StoreBytes = sizeOf(path) + sizeOf(path+"-wal")

@@ -15,20 +15,29 @@ import (
 type outage struct {
 	mu      sync.Mutex
 	renewed time.Time // when the lease was last renewed
+	failing time.Time // since when it cannot be; zero: it can
 	until   time.Time
 }
 
-// renewal notes an attempt to renew the lease.
-func (o *outage) renewal(began time.Time, lease time.Duration, ok bool) {
+// renewal notes an attempt to renew the lease. It says whether an outage has begun
+// with it, or how long the one was that has ended with it.
+func (o *outage) renewal(began time.Time, lease time.Duration, ok bool) (begun bool, ended time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
+	switch {
+	case !ok && o.failing.IsZero():
+		begun, o.failing = true, began
+	case ok && !o.failing.IsZero():
+		ended, o.failing = now.Sub(o.failing), time.Time{}
+	}
 	if !ok || now.Sub(began) > lease/2 || !o.renewed.IsZero() && now.Sub(o.renewed) > lease {
 		o.until = now.Add(lease)
 	}
 	if ok {
 		o.renewed = now
 	}
+	return begun, ended
 }
 
 // over reports whether the lease was renewed in time, now and for a while.

@@ -244,15 +244,19 @@ func (e *Engine) service(ctx context.Context, every time.Duration, f func(contex
 }
 
 func (e *Engine) renew(ctx context.Context) {
-	began := time.Now()
+	started := time.Now()
 	err := e.store.Renew(ctx, e.epoch, e.cfg.Lease)
-	e.away.renewal(began, e.cfg.Lease, err == nil)
+	if ctx.Err() != nil {
+		return
+	}
+	began, ended := e.away.renewal(started, e.cfg.Lease, err == nil)
 	switch {
-	case err == nil || ctx.Err() != nil:
 	case errors.Is(err, store.ErrConflict):
 		e.giveUp(ctx)
-	default:
-		e.log.WarnContext(ctx, "The lease of this node could not be renewed", "error", err)
+	case err != nil && began:
+		e.log.ErrorContext(ctx, "The task store is away: messages are refused, and turns wait for it", "error", err)
+	case ended > 0:
+		e.log.InfoContext(ctx, "The task store is back", "away", ended.Round(time.Millisecond))
 	}
 }
 
@@ -423,6 +427,19 @@ func errLeft(task string) error {
 		Metadata:   map[string]string{"taskId": task},
 		Err:        ErrDraining,
 	}
+}
+
+// IsAway reports whether a request failed because the store is away, which the
+// engine logs once and not for every request.
+func IsAway(err error) bool { return errors.Is(err, store.ErrUnavailable) }
+
+// Unavailable turns an error of the store that says that it is away into one of
+// the protocol, as every method of the engine does. Others stay as they are.
+func Unavailable(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return unavailable(err)
+	}
+	return err
 }
 
 // unavailable turns an error of the store into one of the protocol.

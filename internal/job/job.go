@@ -132,7 +132,9 @@ func (r *Runner) work(ctx context.Context) time.Time {
 		began := time.Now()
 		jobs, err := r.store.Jobs(r.pausing, claimed, r.hold)
 		if err != nil {
-			r.log.WarnContext(ctx, "Jobs could not be claimed", "error", err)
+			if !errors.Is(err, store.ErrUnavailable) { // of which the log tells elsewhere
+				r.log.WarnContext(ctx, "Jobs could not be claimed", "error", err)
+			}
 			return time.Now().Add(time.Second)
 		}
 		for i := range jobs {

@@ -294,7 +294,7 @@ func (x *exchange) protocolError(err error) *a2a.Error {
 		e = &a2a.Error{Code: a2a.CodeInternal, Message: "Internal error; the operator's log has the reason under request " + x.id, Err: err}
 	}
 	x.code = e.Code.String()
-	if (e.Code == a2a.CodeInternal || e.Code == a2a.CodeUnavailable) && !errors.Is(err, engine.ErrDraining) {
+	if (e.Code == a2a.CodeInternal || e.Code == a2a.CodeUnavailable) && !engine.IsAway(err) && !errors.Is(err, engine.ErrDraining) {
 		x.h.log.LogAttrs(x.ctx, slog.LevelError, "A request failed",
 			slog.String("request", x.id), slog.String("operation", x.op.String()), slog.Any("error", cause(err)))
 	}
