@@ -16,6 +16,9 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/a2aproject/a2a-go/v2/a2aclient"
 	"github.com/a2aproject/a2a-go/v2/a2aclient/agentcard"
+	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 )
 
 // The addresses of the fixture in its three configurations, as the runner
@@ -24,19 +27,29 @@ const (
 	fixture           = "FIXTURE_URL"
 	noStreaming       = "FIXTURE_NO_STREAMING_URL"
 	requiredExtension = "FIXTURE_REQUIRED_EXTENSION_URL"
+	noWebhooks        = noStreaming
 )
 
 const extensionURI = "https://fixture.handoff.example/extensions/required/v1"
 
-var bindings = []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON}
+var bindings = []a2a.TransportProtocol{a2a.TransportProtocolJSONRPC, a2a.TransportProtocolHTTPJSON, a2a.TransportProtocolGRPC}
 
-// eachBinding runs a test with a client of each binding.
-func eachBinding(t *testing.T, test func(t *testing.T, c *peer)) {
+// eachBinding runs a test with a client of each binding and records what it
+// shows of the operations.
+func eachBinding(t *testing.T, o operations, test func(t *testing.T, p *peer)) {
+	eachBindingOf(t, fixture, o, test)
+}
+
+// eachBindingOf is eachBinding with another configuration of the fixture.
+func eachBindingOf(t *testing.T, variable string, o operations, test func(t *testing.T, p *peer), options ...a2aclient.FactoryOption) {
 	t.Parallel()
 	for _, binding := range bindings {
 		t.Run(string(binding), func(t *testing.T) {
 			t.Parallel()
-			test(t, dial(t, fixture, binding))
+			r := record(t, binding, o)
+			p := dial(t, variable, binding, options...)
+			p.result = r
+			test(t, p)
 		})
 	}
 }
@@ -47,7 +60,17 @@ type peer struct {
 	t       *testing.T
 	binding a2a.TransportProtocol
 	card    *a2a.AgentCard
+	result  *result
 }
+
+// cannot records what this client cannot do, which the test has shown.
+func (p *peer) cannot(what string) { p.result.Limit = what }
+
+// grpcTransport is that of this client, with messages of more than 4 MiB.
+var grpcTransport = a2agrpc.WithGRPCTransport(
+	grpc.WithTransportCredentials(insecure.NewCredentials()),
+	grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20)),
+)
 
 func resolve(t *testing.T, variable string) *a2a.AgentCard {
 	t.Helper()
@@ -73,6 +96,7 @@ func dial(t *testing.T, variable string, binding a2a.TransportProtocol, options 
 		a2aclient.WithConfig(a2aclient.Config{PreferredTransports: []a2a.TransportProtocol{binding}}),
 		a2aclient.WithJSONRPCTransport(web),
 		a2aclient.WithRESTTransport(web),
+		grpcTransport,
 	}, options...)
 	client, err := a2aclient.NewFromCard(t.Context(), card, options...)
 	if err != nil {
@@ -93,11 +117,11 @@ func (p *peer) bare() *peer {
 	p.t.Helper()
 	for _, i := range p.card.SupportedInterfaces {
 		if i.ProtocolBinding == p.binding {
-			client, err := a2aclient.NewFromEndpoints(p.t.Context(), []*a2a.AgentInterface{i})
+			client, err := a2aclient.NewFromEndpoints(p.t.Context(), []*a2a.AgentInterface{i}, grpcTransport)
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			return &peer{Client: client, t: p.t, binding: p.binding, card: p.card}
+			return &peer{Client: client, t: p.t, binding: p.binding, card: p.card, result: p.result}
 		}
 	}
 	p.t.Fatalf("the card has no interface for %s", p.binding)

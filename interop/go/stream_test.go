@@ -10,7 +10,7 @@ import (
 )
 
 func TestStreamBeginsWithTheTask(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opStream}, func(t *testing.T, p *peer) {
 		for range 20 {
 			events := p.stream(text("echo hello"))
 			if len(events) != 4 { // SUBMITTED, WORKING, an artifact, COMPLETED
@@ -33,7 +33,7 @@ func TestStreamBeginsWithTheTask(t *testing.T) {
 }
 
 func TestBurstArrivesInOrder(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opStream}, func(t *testing.T, p *peer) {
 		events := p.stream(text("burst 200"))
 		if got, want := textOf(events), numbers(200); got != want {
 			t.Errorf("the chunks are %q", got)
@@ -57,7 +57,7 @@ func TestBurstArrivesInOrder(t *testing.T) {
 }
 
 func TestStreamShowsWorkAsItHappens(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opStream}, func(t *testing.T, p *peer) {
 		began := time.Now()
 		var first, last time.Duration
 		count := 0
@@ -82,7 +82,7 @@ func TestStreamShowsWorkAsItHappens(t *testing.T) {
 }
 
 func TestStreamEndsWithAQuestion(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opStream, opAnswer}, func(t *testing.T, p *peer) {
 		events := p.stream(text("ask"))
 		if got := lastState(t, events); got != a2a.TaskStateInputRequired {
 			t.Fatalf("the stream ended with %s", got)
@@ -96,7 +96,7 @@ func TestStreamEndsWithAQuestion(t *testing.T) {
 }
 
 func TestSubscribeToARunningTask(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opSubscribe}, func(t *testing.T, p *peer) {
 		task := p.send(text("slow 2"), immediately)
 		events := collect(t, p.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: task.ID}))
 		snapshot, ok := events[0].(*a2a.Task)
@@ -113,7 +113,7 @@ func TestSubscribeToARunningTask(t *testing.T) {
 }
 
 func TestSubscribeToAParkedTask(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opSubscribe, opAnswer}, func(t *testing.T, p *peer) {
 		task := p.send(text("ask"))
 		var events []a2a.Event
 		for event, err := range p.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: task.ID}) {
@@ -136,7 +136,7 @@ func TestSubscribeToAParkedTask(t *testing.T) {
 }
 
 func TestDisconnectCancelsNothing(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opStream}, func(t *testing.T, p *peer) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		event, err := firstOf(p.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: text("slow 1")}))

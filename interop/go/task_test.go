@@ -12,11 +12,14 @@ import (
 
 func TestCardIsResolvedFromTheAddressOfTheAgent(t *testing.T) {
 	t.Parallel()
+	for _, binding := range bindings {
+		record(t, binding, operations{opCard})
+	}
 	card := resolve(t, fixture)
 	if card.Name != "Fixture" || len(card.Skills) != 1 || card.Skills[0].ID != "fixture" {
 		t.Errorf("card %q has the skills %+v", card.Name, card.Skills)
 	}
-	if !card.Capabilities.Streaming || card.Capabilities.PushNotifications || card.Capabilities.ExtendedAgentCard {
+	if !card.Capabilities.Streaming {
 		t.Errorf("the capabilities are %+v", card.Capabilities)
 	}
 	var have []a2a.TransportProtocol
@@ -32,7 +35,7 @@ func TestCardIsResolvedFromTheAddressOfTheAgent(t *testing.T) {
 }
 
 func TestBlockingSendReturnsTheFinishedTask(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opSend}, func(t *testing.T, p *peer) {
 		task := p.send(text("echo hello"))
 		wantState(t, task, a2a.TaskStateCompleted)
 		if artifactText(task) != "hello" {
@@ -45,7 +48,7 @@ func TestBlockingSendReturnsTheFinishedTask(t *testing.T) {
 }
 
 func TestImmediateSendReturnsATaskUnderWay(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opImmediate, opGet}, func(t *testing.T, p *peer) {
 		task := p.send(text("slow 1"), immediately)
 		if s := task.Status.State; s != a2a.TaskStateSubmitted && s != a2a.TaskStateWorking {
 			t.Errorf("the task is %s", s)
@@ -58,7 +61,7 @@ func TestImmediateSendReturnsATaskUnderWay(t *testing.T) {
 }
 
 func TestMessageOnlyAnswerMakesNoTask(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opMessage}, func(t *testing.T, p *peer) {
 		q := text("message hi")
 		q.ContextID = "c-" + q.ID
 		result, err := p.SendMessage(t.Context(), &a2a.SendMessageRequest{Message: q})
@@ -83,7 +86,7 @@ func TestMessageOnlyAnswerMakesNoTask(t *testing.T) {
 }
 
 func TestFollowUpKeepsTaskAndContext(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opAnswer}, func(t *testing.T, p *peer) {
 		asked := p.send(text("ask"))
 		wantState(t, asked, a2a.TaskStateInputRequired)
 		if m := asked.Status.Message; m == nil || m.TaskID != asked.ID || m.ContextID != asked.ContextID {
@@ -102,7 +105,7 @@ func TestFollowUpKeepsTaskAndContext(t *testing.T) {
 }
 
 func TestAuthorizationIsWaitedForAndAMessageGoesOn(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opAnswer}, func(t *testing.T, p *peer) {
 		task := p.send(text("auth"))
 		wantState(t, task, a2a.TaskStateAuthRequired)
 		done := p.send(a2a.NewMessageForTask(a2a.MessageRoleUser, task, a2a.NewTextPart("on")))
@@ -115,7 +118,7 @@ func TestWaysToFail(t *testing.T) {
 		"fail": a2a.TaskStateFailed, "latefail": a2a.TaskStateFailed, "reject": a2a.TaskStateRejected,
 	} {
 		t.Run(trigger, func(t *testing.T) {
-			eachBinding(t, func(t *testing.T, p *peer) {
+			eachBinding(t, operations{opSend, opStream, opGet}, func(t *testing.T, p *peer) {
 				task := p.send(text(trigger))
 				wantState(t, task, want)
 				if task.Status.Message == nil {
@@ -131,7 +134,7 @@ func TestWaysToFail(t *testing.T) {
 }
 
 func TestHistoryLength(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opGet, opSend}, func(t *testing.T, p *peer) {
 		task := p.send(text("ask"))
 		p.send(a2a.NewMessageForTask(a2a.MessageRoleUser, task, a2a.NewTextPart("answer")))
 		number := func(n int) *int { return &n }
@@ -156,7 +159,7 @@ func TestHistoryLength(t *testing.T) {
 }
 
 func TestListTasks(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opList}, func(t *testing.T, p *peer) {
 		contextID := a2a.NewContextID()
 		in := func(s string) *a2a.Message {
 			m := text(s)
@@ -182,7 +185,7 @@ func TestListTasks(t *testing.T) {
 			}
 			for _, task := range page.Tasks {
 				have = append(have, task.ID)
-				if task.Artifacts != nil {
+				if len(task.Artifacts) != 0 {
 					t.Error("an item has artifacts that were not asked for")
 				}
 			}
@@ -213,7 +216,7 @@ func TestListTasks(t *testing.T) {
 // this client calls it lastUpdatedAfter, an unknown parameter, which is ignored
 // as the protocol wants it (A2A §5.7).
 func TestListTasksByTime(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opList}, func(t *testing.T, p *peer) {
 		m := text("echo x")
 		m.ContextID = a2a.NewContextID()
 		p.send(m)
@@ -224,6 +227,7 @@ func TestListTasksByTime(t *testing.T) {
 		}
 		want := 0
 		if p.binding == a2a.TransportProtocolHTTPJSON {
+			p.cannot("filter a list by time: it sends the name of an earlier draft")
 			want = 1
 		}
 		if len(page.Tasks) != want {
@@ -233,7 +237,7 @@ func TestListTasksByTime(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opCancel}, func(t *testing.T, p *peer) {
 		task := p.send(text("slow 30"), immediately)
 		for range 2 { // a second cancel returns the canceled task
 			canceled, err := p.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: task.ID})
@@ -254,7 +258,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestCancelOfAStubbornAgentStands(t *testing.T) {
-	eachBinding(t, func(t *testing.T, p *peer) {
+	eachBinding(t, operations{opCancel}, func(t *testing.T, p *peer) {
 		task := p.send(text("stubborn"), immediately)
 		canceled, err := p.CancelTask(t.Context(), &a2a.CancelTaskRequest{ID: task.ID})
 		if err != nil {

@@ -2,7 +2,8 @@
 // fixture's triggers stand at the top of examples/fixture/handoff.yaml.
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { describe } from 'node:test';
+import { appendFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Role, TaskState } from '@a2a-js/sdk';
@@ -13,8 +14,36 @@ import {
   JsonRpcTransportFactory,
   RestTransportFactory,
 } from '@a2a-js/sdk/client';
+import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
+import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 
-export const bindings = ['JSONRPC', 'HTTP+JSON'];
+export const bindings = ['JSONRPC', 'HTTP+JSON', 'GRPC'];
+
+/** Writes what a case has shown, one line of the file that RESULTS names. */
+function record(binding, operations, name, fields) {
+  if (!process.env.RESULTS) return; // one works on the suite by hand
+  const line = { sdk: '@a2a-js/sdk', binding, operations, case: name, ...fields };
+  appendFileSync(process.env.RESULTS, `${JSON.stringify(line)}\n`);
+}
+
+/**
+ * Makes a test of some bindings' operations, which are rows of the table in
+ * docs/interop.md. The test gets a function that records what the client cannot
+ * do, and returns false where the server's card does not offer the operation.
+ */
+export function shows(binding, operations, name, ...rest) {
+  const run = rest.pop();
+  test(name, ...rest, async () => {
+    let limit;
+    let result = 'fail';
+    try {
+      const offered = await run((what) => { limit = what; });
+      result = offered === false ? 'not offered' : 'pass';
+    } finally {
+      for (const b of [binding].flat()) record(b, operations.split(' '), name, { result, limit });
+    }
+  });
+}
 
 /** The address of the fixture in one of its configurations. */
 export function address(variable = 'FIXTURE_URL') {
@@ -31,7 +60,11 @@ export function resolve(variable) {
 export async function dial(binding, variable, change = (card) => card, fetchImpl = fetch) {
   const factory = new ClientFactory(
     ClientFactoryOptions.createFrom(ClientFactoryOptions.default, {
-      transports: [new JsonRpcTransportFactory({ fetchImpl }), new RestTransportFactory({ fetchImpl })],
+      transports: [
+        new JsonRpcTransportFactory({ fetchImpl }),
+        new RestTransportFactory({ fetchImpl }),
+        new GrpcTransportFactory(),
+      ],
       preferredTransports: [binding],
     }),
   );
@@ -40,10 +73,14 @@ export async function dial(binding, variable, change = (card) => card, fetchImpl
   return client;
 }
 
-/** Runs tests with a client of each binding. */
+/**
+ * Makes tests with a client of each binding. They get the binding, what connects,
+ * and what makes a test that shows operations.
+ */
 export function eachBinding(name, tests) {
   for (const binding of bindings) {
-    describe(`${name}, ${binding}`, { concurrency: true }, () => tests(binding, () => dial(binding)));
+    describe(`${name}, ${binding}`, { concurrency: true }, () =>
+      tests(binding, () => dial(binding), (operations, ...rest) => shows(binding, operations, ...rest)));
   }
 }
 
@@ -119,4 +156,18 @@ export async function awaitState(client, id, state) {
     await sleep(20);
   }
   assert.fail(`task ${id} does not become ${TaskState[state]}`);
+}
+
+// Over HTTP+JSON and gRPC this client knows errors by the reason in their
+// ErrorInfo alone. The protocol wants that for its own errors only, and says BadRequest
+// for invalid input (A2A §11.6).
+export function isInvalid(binding, cannot) {
+  if (binding !== 'JSONRPC') cannot('tell invalid input from other errors, but by the status');
+  return (error) => {
+    assert.ok(error instanceof A2AError, String(error));
+    if (binding === 'JSONRPC') assert.ok(error instanceof RequestMalformedError, error.name);
+    else if (binding === 'GRPC') assert.equal(error.status, 3); // INVALID_ARGUMENT
+    else assert.equal(error.statusCode, 400);
+    return true;
+  };
 }

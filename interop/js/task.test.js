@@ -1,31 +1,30 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { describe, test } from 'node:test';
+import { describe } from 'node:test';
 
 import { Role, TaskState } from '@a2a-js/sdk';
 
-import { artifactText, assertState, awaitState, bindings, dataPart, dial, eachBinding, get, immediately, list, resolve, send } from './peer.js';
+import { artifactText, assertState, awaitState, bindings, dataPart, dial, eachBinding, get, immediately, list, resolve, send, shows } from './peer.js';
 
 const { TASK_STATE_AUTH_REQUIRED, TASK_STATE_CANCELED, TASK_STATE_COMPLETED, TASK_STATE_FAILED, TASK_STATE_INPUT_REQUIRED, TASK_STATE_REJECTED, TASK_STATE_SUBMITTED, TASK_STATE_WORKING } = TaskState;
 
-test('the card is resolved from the address of the agent', async () => {
+shows(bindings, 'card', 'the card is resolved from the address of the agent', async () => {
   const card = await resolve();
   assert.equal(card.name, 'Fixture');
   assert.deepEqual(card.skills.map((s) => s.id), ['fixture']);
   assert.deepEqual(card.supportedInterfaces.map((i) => [i.protocolBinding, i.protocolVersion]), bindings.map((b) => [b, '1.0']));
   assert.equal(card.capabilities.streaming, true);
-  assert.ok(!card.capabilities.pushNotifications && !card.capabilities.extendedAgentCard);
 });
 
-eachBinding('tasks', (binding, connect) => {
-  test('a blocking send returns the finished task', async () => {
+eachBinding('tasks', (binding, connect, shows) => {
+  shows('send', 'a blocking send returns the finished task', async () => {
     const task = await (await connect()).sendMessage(send('echo hello'));
     assertState(task, TASK_STATE_COMPLETED);
     assert.equal(artifactText(task), 'hello');
     assert.ok(task.id && task.contextId && task.status.timestamp);
   });
 
-  test('an immediate send returns a task under way', async () => {
+  shows('immediate get', 'an immediate send returns a task under way', async () => {
     const client = await connect();
     const task = await client.sendMessage(send('slow 1', { configuration: immediately }));
     assert.ok([TASK_STATE_SUBMITTED, TASK_STATE_WORKING].includes(task.status.state));
@@ -33,7 +32,7 @@ eachBinding('tasks', (binding, connect) => {
     assert.equal(artifactText(done).match(/chunk/g).length, 10);
   });
 
-  test('a message-only answer makes no task', async () => {
+  shows('message', 'a message-only answer makes no task', async () => {
     const contextId = `c-${randomUUID()}`;
     const message = await (await connect()).sendMessage(send('message hi', { contextId }));
     assert.equal(message.role, Role.ROLE_AGENT);
@@ -42,7 +41,7 @@ eachBinding('tasks', (binding, connect) => {
     assert.equal(message.parts[0].content.value, 'hi');
   });
 
-  test('a follow-up keeps task and context', async () => {
+  shows('answer', 'a follow-up keeps task and context', async () => {
     const client = await connect();
     const task = await client.sendMessage(send('ask'));
     assertState(task, TASK_STATE_INPUT_REQUIRED);
@@ -54,7 +53,7 @@ eachBinding('tasks', (binding, connect) => {
     assert.equal(artifactText(done), 'EXW');
   });
 
-  test('an authorization is waited for, and a message goes on', async () => {
+  shows('answer', 'an authorization is waited for, and a message goes on', async () => {
     const client = await connect();
     const task = await client.sendMessage(send('auth'));
     assertState(task, TASK_STATE_AUTH_REQUIRED);
@@ -62,7 +61,7 @@ eachBinding('tasks', (binding, connect) => {
   });
 
   for (const [trigger, state] of [['fail', TASK_STATE_FAILED], ['latefail', TASK_STATE_FAILED], ['reject', TASK_STATE_REJECTED]]) {
-    test(`${trigger} says why`, async () => {
+    shows('send get', `${trigger} says why`, async () => {
       const client = await connect();
       const task = await client.sendMessage(send(trigger));
       assertState(task, state);
@@ -71,7 +70,7 @@ eachBinding('tasks', (binding, connect) => {
     });
   }
 
-  test('historyLength counts from the end', async () => {
+  shows('get', 'historyLength counts from the end', async () => {
     const client = await connect();
     const task = await client.sendMessage(send('ask'));
     await client.sendMessage(send('answer', { task }));
@@ -82,7 +81,7 @@ eachBinding('tasks', (binding, connect) => {
     assert.equal((await get(client, task.id, 99)).history.length, 3);
   });
 
-  test('tasks are listed newest first, by pages and filters', async () => {
+  shows('list', 'tasks are listed newest first, by pages and filters', async () => {
     const client = await connect();
     const contextId = randomUUID();
     const want = [];
@@ -110,7 +109,7 @@ eachBinding('tasks', (binding, connect) => {
     assert.deepEqual([future.tasks, future.totalSize], [[], 0]);
   });
 
-  test('a cancel stops a running and a parked task, twice', async () => {
+  shows('cancel', 'a cancel stops a running and a parked task, twice', async () => {
     const client = await connect();
     const running = await client.sendMessage(send('slow 30', { configuration: immediately }));
     const parked = await client.sendMessage(send('ask'));
@@ -120,7 +119,7 @@ eachBinding('tasks', (binding, connect) => {
     }
   });
 
-  test('a cancel of a stubborn agent stands', async () => {
+  shows('cancel', 'a cancel of a stubborn agent stands', async () => {
     const client = await connect();
     const task = await client.sendMessage(send('stubborn', { configuration: immediately }));
     assertState(await client.cancelTask({ tenant: '', id: task.id, metadata: undefined }), TASK_STATE_CANCELED);
@@ -133,17 +132,18 @@ eachBinding('tasks', (binding, connect) => {
   });
 });
 
-describe('both bindings', { concurrency: true }, () => {
+describe('all bindings', { concurrency: true }, () => {
   for (const trigger of ['echo x', 'ask', 'burst 20', 'latefail', 'reject', 'auth']) {
-    test(`show the same task of ${trigger}`, async () => {
-      const [rpc, rest] = await Promise.all(bindings.map((b) => dial(b)));
+    shows(bindings, 'send get list', `show the same task of ${trigger}`, async () => {
+      const clients = await Promise.all(bindings.map((b) => dial(b)));
       const metadata = { k: null, x: { y: 1 } };
-      const task = await rpc.sendMessage(send(trigger, { parts: [dataPart({ a: [null, 1] })], metadata }));
-      assert.deepEqual(task, await get(rest, task.id));
-      assert.deepEqual(await get(rpc, task.id), await get(rest, task.id));
-      const pages = await Promise.all([rpc, rest].map((c) => list(c, { contextId: task.contextId, includeArtifacts: true })));
-      assert.deepEqual(pages[0], pages[1]);
+      const task = await clients[0].sendMessage(send(trigger, { parts: [dataPart({ a: [null, 1] })], metadata }));
       assert.deepEqual(task.history[0].metadata, metadata);
+      for (const client of clients) {
+        assert.deepEqual(await get(client, task.id), task);
+        const page = await list(client, { contextId: task.contextId, includeArtifacts: true });
+        assert.deepEqual([page.totalSize, page.tasks], [1, [task]]);
+      }
     });
   }
 });
