@@ -71,13 +71,22 @@ func newIssuer(t *testing.T) *issuer {
 // token is one for a subject with scopes and a tenant.
 func (i *issuer) token(t *testing.T, subject, scope, tenant string) string {
 	t.Helper()
+	return i.sign(t, map[string]any{
+		"iss": i.URL, "aud": "agents", "sub": subject, "scope": scope, "org": tenant, "exp": time.Now().Add(time.Hour).Unix(),
+	})
+}
+
+// sign makes a token of claims.
+func (i *issuer) sign(t *testing.T, claims map[string]any) string {
+	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "k"}}, (&jose.SignerOptions{}).WithType("at+jwt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, _ := json.Marshal(map[string]any{
-		"iss": i.URL, "aud": "agents", "sub": subject, "scope": scope, "org": tenant, "exp": time.Now().Add(time.Hour).Unix(),
-	})
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
 	signed, err := signer.Sign(payload)
 	if err != nil {
 		t.Fatal(err)
