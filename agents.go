@@ -14,6 +14,7 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/backend"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
@@ -29,6 +30,8 @@ type agents struct {
 	config *config.Config // with the Go agents among its agents
 	set    *wire.Set
 	specs  map[string]*engine.Spec
+	signer *card.Signer // nil: cards are not signed
+	jwks   http.Handler // of the signer
 }
 
 // goAgent is an agent that a program has handed to a node.
@@ -62,7 +65,10 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 		n.log.Warn("The configuration is probably not meant so", "path", w.Path, "problem", w.Message)
 	}
 	a := &agents{config: &merged, specs: map[string]*engine.Spec{}}
-	publisher := card.NewPublisher(&merged)
+	if err := a.sign(&merged); err != nil {
+		return nil, err
+	}
+	publisher := card.NewPublisher(&merged, a.signer)
 	var served []*wire.Agent
 	for _, id := range merged.AgentIDs() {
 		run, err := n.runnerOf(c, id, own)
@@ -86,6 +92,23 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 	return a, err
 }
 
+// sign loads the keys that cards are signed with.
+func (a *agents) sign(c *config.Config) (err error) {
+	if a.signer, err = card.SignerOf(c); err != nil || a.signer == nil {
+		return err
+	}
+	jwks, err := a.signer.JWKS()
+	if err != nil {
+		return err
+	}
+	a.jwks = card.JWKSHandler(jwks, cardAge)
+	return nil
+}
+
+// signer signs the cards of the configuration in force, nil for none. Its first
+// key is for what else the node signs: receivers find it in the same JWKS.
+func (n *Node) signer() *card.Signer { return n.current.Load().signer }
+
 // Check says whether a node can run a configuration: its cards keep to the
 // specification, and what runs its agents can be built, programs included. The error has every
 // problem with its line; the warnings are what is probably not meant. A node
@@ -93,6 +116,7 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 func Check(c *Config) (warnings []config.Problem, err error) {
 	problems, warnings := card.Check(c)
 	problems = append(problems, checkCallers(c)...)
+	problems = append(problems, card.CheckSigning(c)...)
 	for _, id := range c.AgentIDs() {
 		if len(c.Agents[id].Run.Backends()) == 0 {
 			continue // written in Go; the configuration refuses one without a backend itself
@@ -170,18 +194,25 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Publisher) *wire.Agent {
 	id, of := spec.ID, c.Agents[spec.ID]
 	built := card.For(c, id, "http://localhost", "")
-	spec.Skills, spec.SkillScopes = built.Skills, skillScopes(of)
+	spec.Skills, spec.SkillScopes = card.SkillsOf(of), skillScopes(of)
+	for _, s := range of.ExtendedSkills() {
+		spec.ExtendedSkills = append(spec.ExtendedSkills, s.ID)
+	}
 	served := &wire.Agent{
 		Spec: spec, InputModes: built.DefaultInputModes, Extensions: built.Capabilities.Extensions,
 		Streaming: of.Streaming, Pushes: of.PushNotifications, GRPC: of.GRPC, Tenants: slices.Clone(of.Tenants), Requires: requirement(of), LastEventID: of.LastEventID,
 		Paths: wire.Paths{JSONRPC: of.Paths.JSONRPC, REST: of.Paths.REST, Card: of.Paths.Card},
 		Card: func(w http.ResponseWriter, r *http.Request, tenant string) {
-			document, ok := publisher.Document(id, tenant, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
-			if !ok {
+			document, ok, err := publisher.Document(id, tenant, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
+			switch {
+			case err != nil:
+				n.log.Error("A card could not be signed", "error", err)
+				http.Error(w, "the card is not available", http.StatusInternalServerError)
+			case !ok:
 				http.NotFound(w, r)
-				return
+			default:
+				document.Serve(w, r, cardAge)
 			}
-			document.Serve(w, r, cardAge)
 		},
 	}
 	for _, text := range of.Versions {
@@ -191,8 +222,30 @@ func (n *Node) newServed(c *config.Config, spec *engine.Spec, publisher *card.Pu
 		version, _ := a2a.ParseVersion(text) // the configuration has checked it
 		served.Versions = append(served.Versions, version)
 	}
+	if of.Extended != nil {
+		served.ExtendedCard, served.Extended = true, extended(c, id, publisher)
+	}
 	if of.AssumeVersion != "" {
 		served.Assume, _ = a2a.ParseVersion(of.AssumeVersion) // the configuration has checked it
 	}
 	return served
+}
+
+// extended returns what hands out the extended card of an agent. A caller who
+// may use none of its skills is told the scopes that one takes.
+func extended(c *config.Config, id string, publisher *card.Publisher) wire.Extended {
+	skills := c.Agents[id].AllSkills()
+	return func(r *http.Request, tenant string, caller *auth.Principal, old bool) (card.Document, bool, error) {
+		var refused error
+		for i := range skills {
+			needs := auth.Requirement{Scopes: skills[i].Scopes}
+			if refused = needs.Check(r, caller, "any skill of the extended card", nil); refused == nil {
+				break
+			}
+		}
+		if refused != nil {
+			return card.Document{}, false, refused
+		}
+		return publisher.Extended(id, tenant, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()), caller.Scopes, old)
+	}
 }

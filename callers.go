@@ -86,8 +86,8 @@ func requirement(a *config.Agent) auth.Requirement {
 // skillScopes are the scopes that callers need for the skills of an agent.
 func skillScopes(a *config.Agent) map[string][]string {
 	scopes := map[string][]string{}
-	for i := range a.Skills {
-		if s := &a.Skills[i]; len(s.Scopes) > 0 {
+	for _, s := range a.AllSkills() {
+		if len(s.Scopes) > 0 {
 			scopes[s.ID] = s.Scopes
 		}
 	}

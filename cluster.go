@@ -102,6 +102,12 @@ func (n *Node) digest() map[string]string {
 	}
 	digest := c.Digests(keys.fingerprint)
 	digest["lease"] = c.Lease.String() // as it is: package api tells by it when a node was last heard
+	if signer := n.signer(); signer != nil {
+		if jwks, err := signer.JWKS(); err == nil {
+			sum := sha256.Sum256(jwks)
+			digest["signing"] = hex.EncodeToString(sum[:6])
+		}
+	}
 	if keys.fingerprint != nil {
 		sum := sha256.Sum256(keys.fingerprint)
 		digest["secret_key"] = hex.EncodeToString(sum[:6])

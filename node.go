@@ -414,6 +414,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			nodeAPI.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/callbacks/"):
 			n.callbacks.ServeHTTP(w, r)
+		case path == config.JWKSPath && n.current.Load().jwks != nil:
+			n.current.Load().jwks.ServeHTTP(w, r)
 		case isResource(path) && len(metadata.Issuers) > 0:
 			metadata.Serve(w, r, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
 		default:

@@ -41,6 +41,9 @@ type Agent struct {
 	// Whether the agent is reached over gRPC too, at the address of the node. Its card says so unless the public URL has a path, which gRPC cannot have.
 	GRPC bool `yaml:"grpc" default:"true"`
 
+	// The card that callers with a credential get (GetExtendedAgentCard). Without the key there is none; {} is the public card as the caller may use it.
+	Extended *Extended `yaml:"extended"`
+
 	// Protocol extensions that the agent supports.
 	Extensions []Extension `yaml:"extensions"`
 

@@ -71,6 +71,9 @@ type Config struct {
 	// TLS from files. Without it the node speaks plain HTTP, for a proxy that speaks TLS.
 	TLS *TLS `yaml:"tls" restart:"true"`
 
+	// What agent cards are signed with. Without it they are not.
+	Signing *Signing `yaml:"signing"`
+
 	// The id of the agent whose card is also at /.well-known/agent-card.json. If there is one agent, it is that.
 	DefaultAgent string `yaml:"default_agent"`
 

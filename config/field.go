@@ -123,8 +123,8 @@ func join(path, key string) string {
 // laterKeys are keys that a later version will have, by the path of their
 // mapping with * for the name of an agent.
 var laterKeys = map[string][]string{
-	"":             {"peers", "mcp", "inbox", "delegations", "audit", "console", "push", "signing", "cluster"},
-	"agents.*":     {"auth", "security", "sign", "signing", "push", "extended_card", "relay", "mcp"},
+	"":             {"peers", "mcp", "inbox", "delegations", "audit", "console", "push", "cluster"},
+	"agents.*":     {"auth", "security", "push", "relay", "mcp"},
 	"agents.*.run": {"mcp", "relay", "llm"},
 }
 

@@ -92,6 +92,7 @@ func (c *Config) validate() *validator {
 	}
 	v.callers()
 	v.tls()
+	v.signing()
 	v.cors()
 	v.telemetry()
 	v.agents()

@@ -75,6 +75,7 @@ func (v *validator) agent(a *Agent, path string) {
 		v.problem(path+".assume_version", "", "is not among the agent's versions")
 	}
 	v.skills(a.Skills, path+".skills")
+	v.extended(a, path)
 	v.extensions(a.Extensions, path+".extensions")
 	seen := map[string]bool{}
 	for i, tenant := range a.Tenants {
@@ -204,7 +205,7 @@ func (v *validator) extensions(extensions []Extension, path string) {
 }
 
 // reservedPaths begin what the node itself answers.
-var reservedPaths = []string{"/api", "/mcp", "/healthz", "/readyz", "/metrics", "/debug", "/console", "/callbacks"}
+var reservedPaths = []string{"/api", "/mcp", "/healthz", "/readyz", "/metrics", "/debug", "/console", "/callbacks", JWKSPath}
 
 // paths checks the addresses of an agent's endpoints against each other's.
 func (v *validator) paths(a *Agent, id, path string, taken map[string]string) {

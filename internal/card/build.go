@@ -64,7 +64,7 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 		Capabilities: a2a.AgentCapabilities{
 			Streaming:         new(agent.Streaming),
 			PushNotifications: new(agent.PushNotifications),
-			ExtendedAgentCard: new(false),
+			ExtendedAgentCard: new(agent.Extended != nil),
 		},
 	}
 	base = strings.TrimSuffix(base, "/")
@@ -99,13 +99,23 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 			URI: e.URI, Description: e.Description, Required: e.Required, Params: slices.Clone(e.Params),
 		})
 	}
-	for _, s := range agent.Skills {
-		card.Skills = append(card.Skills, a2a.AgentSkill{
+	card.Skills = skillsOf(agent.Skills)
+	return card
+}
+
+// SkillsOf returns all skills of an agent: those of its card, and those that
+// only its extended card has.
+func SkillsOf(agent *config.Agent) []a2a.AgentSkill { return skillsOf(agent.AllSkills()) }
+
+func skillsOf(configured []config.Skill) []a2a.AgentSkill {
+	var skills []a2a.AgentSkill
+	for _, s := range configured {
+		skills = append(skills, a2a.AgentSkill{
 			ID: s.ID, Name: s.Name, Description: s.Description, Tags: slices.Clone(s.Tags),
 			Examples: slices.Clone(s.Examples), InputModes: slices.Clone(s.InputModes), OutputModes: slices.Clone(s.OutputModes),
 		})
 	}
-	return card
+	return skills
 }
 
 // oldInterfaces are those of version 0.3, whose requests carry no tenant, and

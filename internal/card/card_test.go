@@ -344,17 +344,17 @@ func FuzzBaseURL(f *testing.F) {
 
 func TestPublisher(t *testing.T) {
 	t.Parallel()
-	p := card.NewPublisher(load(t, file))
+	p := card.NewPublisher(load(t, file), nil)
 	for _, tt := range []struct {
 		id, tenant string
 		want       bool
 	}{{"delivery", "", true}, {"delivery", "acme", true}, {"delivery", "other", false}, {"moved", "acme", false}, {"nobody", "", false}} {
-		if _, ok := p.Document(tt.id, tt.tenant, "https://a.example"); ok != tt.want {
+		if _, ok, _ := p.Document(tt.id, tt.tenant, "https://a.example"); ok != tt.want {
 			t.Errorf("%+v: %v", tt, ok)
 		}
 	}
-	first, _ := p.Document("delivery", "", "https://a.example")
-	again, _ := p.Document("delivery", "", "https://a.example")
+	first, _, _ := p.Document("delivery", "", "https://a.example")
+	again, _, _ := p.Document("delivery", "", "https://a.example")
 	if &first.Body()[0] != &again.Body()[0] {
 		t.Error("the same card is built twice")
 	}
@@ -372,7 +372,7 @@ func TestDerivedCardsVary(t *testing.T) {
 	vary := func(public string) string {
 		c := load(t, file)
 		c.PublicURL = public
-		document, ok := card.NewPublisher(c).Document("delivery", "", "https://a.example")
+		document, ok, _ := card.NewPublisher(c, nil).Document("delivery", "", "https://a.example")
 		if !ok {
 			t.Fatal("no card")
 		}

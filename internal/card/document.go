@@ -125,51 +125,113 @@ func matches(values []string, etag string) bool {
 	return false
 }
 
+// Matches reports whether a client has the document already, by its
+// If-None-Match (RFC 9110 §13.1.2).
+func (d Document) Matches(r *http.Request) bool {
+	return matches(r.Header.Values("If-None-Match"), d.etag)
+}
+
 // maxDocuments bounds the documents that a publisher keeps. Without public_url
 // a client chooses the base URL, by its Host header.
 const maxDocuments = 256
 
-// Publisher hands out the cards of a configuration. It builds a card once per
-// base URL, within bounds. It is safe for concurrent use.
+// Publisher hands out the cards of a configuration. It builds and signs a card
+// once per base URL, within bounds. It is safe for concurrent use.
 type Publisher struct {
 	config *config.Config
+	signer *Signer
 
 	mu        sync.Mutex
 	documents map[key]Document
 }
 
-type key struct{ id, tenant, base string }
+// key names a document. The skills of an extended card are those that the
+// caller may use, a byte for each, and all that is the caller's in it.
+type key struct {
+	id, tenant, base string
+	extended, old    bool
+	skills           string
+}
 
 // NewPublisher returns a publisher of a configuration, which must not change.
-func NewPublisher(c *config.Config) *Publisher {
-	return &Publisher{config: c, documents: map[key]Document{}}
+// Its cards are signed by the signer; nil signs none.
+func NewPublisher(c *config.Config, signer *Signer) *Publisher {
+	return &Publisher{config: c, signer: signer, documents: map[key]Document{}}
 }
 
 // Document returns the card of an agent below a base URL, or false when there
-// is no such agent or tenant.
-func (p *Publisher) Document(id, tenant, base string) (Document, bool) {
+// is no such agent or tenant. The error is that of the signer.
+func (p *Publisher) Document(id, tenant, base string) (Document, bool, error) {
+	agent := p.agent(id, tenant)
+	if agent == nil {
+		return Document{}, false, nil
+	}
+	document, err := p.document(key{id: id, tenant: tenant, base: base}, func() []byte { return v03.AppendCard(nil, For(p.config, id, base, tenant)) })
+	return document, err == nil, err
+}
+
+// Extended returns the extended card of an agent for a caller with those
+// scopes; see ForExtended. It returns false when there is no such agent or
+// tenant, and when the agent has no extended card. With old it has what clients
+// of version 0.3 look for too.
+func (p *Publisher) Extended(id, tenant, base string, scopes []string, old bool) (Document, bool, error) {
+	agent := p.agent(id, tenant)
+	if agent == nil || agent.Extended == nil {
+		return Document{}, false, nil
+	}
+	k := key{id: id, tenant: tenant, base: base, extended: true, old: old}
+	for _, skill := range agent.AllSkills() {
+		if holds(scopes, skill.Scopes) {
+			k.skills += "1"
+		} else {
+			k.skills += "0"
+		}
+	}
+	document, err := p.document(k, func() []byte {
+		card := ForExtended(p.config, id, base, tenant, scopes)
+		if old {
+			return v03.AppendCard(nil, card)
+		}
+		return card.AppendJSON(nil)
+	})
+	return document, err == nil, err
+}
+
+func (p *Publisher) agent(id, tenant string) *config.Agent {
 	agent := p.config.Agents[id]
 	if agent == nil || tenant != "" && !slices.Contains(agent.Tenants, tenant) {
-		return Document{}, false
+		return nil
 	}
-	k := key{id, tenant, base}
+	return agent
+}
+
+// document returns the document of a key, which is built when it is not kept.
+func (p *Publisher) document(k key, build func() []byte) (Document, error) {
 	p.mu.Lock()
 	document, ok := p.documents[k]
 	p.mu.Unlock()
 	if ok {
-		return document, true
+		return document, nil
 	}
-	document = NewDocument(v03.AppendCard(nil, For(p.config, id, base, tenant)))
+	body := build()
+	if p.signer != nil {
+		var err error
+		if body, err = p.signer.Sign(body); err != nil {
+			return Document{}, fmt.Errorf("sign card of agent %s: %w", k.id, err)
+		}
+	}
+	document = NewDocument(body)
 	document.derived = p.config.PublicURL == ""
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.documents) >= maxDocuments {
-		// Any will do: they cost microseconds to make.
+		// Any will do: they cost microseconds to make, and signed ones have one
+		// base URL.
 		for k := range maps.Keys(p.documents) {
 			delete(p.documents, k)
 			break
 		}
 	}
 	p.documents[k] = document
-	return document, true
+	return document, nil
 }

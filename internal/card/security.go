@@ -12,19 +12,28 @@ import (
 // For builds the card of an agent of a configuration as Build does, with how
 // callers authenticate (A2A §4.5, §7.3).
 func For(c *config.Config, id, base, tenant string) *a2a.AgentCard {
-	card := Build(c.Agents[id], id, base, tenant)
-	Secure(card, c, id)
+	agent := c.Agents[id]
+	card := Build(agent, id, base, tenant)
+	secure(card, c, agent, scopesOf(agent))
 	return card
 }
 
-// Secure writes into a card what the configuration says of callers, so that the
+// scopesOf are the scopes that callers may need for what a card has.
+func scopesOf(agent *config.Agent) []string {
+	scopes := agent.Callers.Scopes
+	for i := range agent.Skills {
+		scopes = union(scopes, agent.Skills[i].Scopes)
+	}
+	return scopes
+}
+
+// secure writes into a card what the configuration says of callers, so that the
 // two cannot disagree: a scheme for each kind of credential that is accepted and
 // none besides, and a requirement for each, of which one has to be met. Where
 // anybody may call, nothing is required. Skills that ask for scopes of their own
-// have requirements of their own.
-func Secure(card *a2a.AgentCard, c *config.Config, id string) {
-	agent := c.Agents[id]
-	s := schemesOf(c, agent)
+// have requirements of their own. The scopes are those that can be asked for.
+func secure(card *a2a.AgentCard, c *config.Config, agent *config.Agent, scopes []string) {
+	s := schemesOf(c, scopes)
 	card.SecuritySchemes, card.SecurityRequirements = nil, nil
 	if len(s.names) == 0 {
 		return
@@ -79,11 +88,11 @@ func (s *schemes) requirements(scopes []string) []a2a.SecurityRequirement {
 	return list
 }
 
-func schemesOf(c *config.Config, agent *config.Agent) *schemes {
+func schemesOf(c *config.Config, scopes []string) *schemes {
 	s := &schemes{schemes: map[string]a2a.SecurityScheme{}, scoped: map[string]bool{}}
 	for i := range c.Callers.OIDC {
 		o := &c.Callers.OIDC[i]
-		s.add(o.Scheme, o.OAuth2 != nil || o.JWKSURL == "", issuerScheme(o, agent))
+		s.add(o.Scheme, o.OAuth2 != nil || o.JWKSURL == "", issuerScheme(o, scopes))
 	}
 	if c.Callers.Keys {
 		s.add(config.SchemeBearer, false, a2a.SecurityScheme{HTTPAuth: &a2a.HTTPAuthSecurityScheme{
@@ -107,10 +116,10 @@ func schemesOf(c *config.Config, agent *config.Agent) *schemes {
 // issuerScheme is the scheme of an issuer: OAuth 2.0 where the configuration says
 // how to get a token, OpenID Connect where the issuer itself does, else a bearer
 // token that clients get in their own way.
-func issuerScheme(o *config.OIDC, agent *config.Agent) a2a.SecurityScheme {
+func issuerScheme(o *config.OIDC, scopes []string) a2a.SecurityScheme {
 	switch {
 	case o.OAuth2 != nil:
-		return a2a.SecurityScheme{OAuth2: oauth2Scheme(o.OAuth2, agent)}
+		return a2a.SecurityScheme{OAuth2: oauth2Scheme(o.OAuth2, scopes)}
 	case o.JWKSURL == "":
 		return a2a.SecurityScheme{OpenIDConnect: &a2a.OpenIDConnectSecurityScheme{OpenIDConnectURL: discoveryURL(o.Issuer)}}
 	}
@@ -125,14 +134,10 @@ func discoveryURL(issuer string) string {
 	return strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"
 }
 
-func oauth2Scheme(o *config.OAuth2, agent *config.Agent) *a2a.OAuth2SecurityScheme {
+func oauth2Scheme(o *config.OAuth2, needed []string) *a2a.OAuth2SecurityScheme {
 	scopes := maps.Clone(o.Scopes)
 	if scopes == nil {
 		scopes = map[string]string{}
-	}
-	needed := agent.Callers.Scopes
-	for i := range agent.Skills {
-		needed = union(needed, agent.Skills[i].Scopes)
 	}
 	for _, scope := range needed {
 		if _, ok := scopes[scope]; !ok {

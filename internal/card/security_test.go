@@ -30,7 +30,8 @@ const securedAgent = `agents:
 func securedConfig(t interface {
 	Helper()
 	Fatal(...any)
-}, callers, scopes, skill string) *config.Config {
+}, callers, scopes, skill string,
+) *config.Config {
 	t.Helper()
 	text := callers + "\n" + strings.NewReplacer("%SCOPES%", scopes, "%SKILL%", skill).Replace(securedAgent)
 	c, err := config.Parse([]byte(text), "")

@@ -52,6 +52,9 @@ func NewSigner(keys []*SigningKey, jku string) (*Signer, error) {
 	return &Signer{keys: slices.Clone(keys), jku: jku}, nil
 }
 
+// Key returns the first key, for what else the signer of the cards signs.
+func (s *Signer) Key() *SigningKey { return s.keys[0] }
+
 // JWKS returns the public keys as a JSON Web Key Set.
 func (s *Signer) JWKS() ([]byte, error) {
 	var keys []PublicKey

@@ -27,6 +27,9 @@ type Spec struct {
 	// SkillScopes are the scopes that callers need for a skill, by its id. Turns
 	// are only told of skills that their caller may use.
 	SkillScopes map[string][]string
+	// ExtendedSkills are the ids of the skills that only callers with a
+	// credential may use.
+	ExtendedSkills []string
 
 	Answers     Answers
 	Idempotency Idempotency

@@ -26,10 +26,11 @@ type Agent struct {
 	Pushes bool
 	// GRPC says that the agent is reached over gRPC too.
 	GRPC bool
-	// ExtendedCard says that the card declares an extended card. There is none
-	// yet, and the error differs.
+	// ExtendedCard says that the card declares an extended card.
 	ExtendedCard bool
-	Versions     []a2a.Version // that it speaks; nil: 1.0
+	// Extended hands it out. Nil: there is none.
+	Extended Extended
+	Versions []a2a.Version // that it speaks; nil: 1.0
 	// Assume is the version of requests that name none; 0: 0.3, as the protocol
 	// has it (A2A §3.6.2).
 	Assume  a2a.Version

@@ -28,6 +28,7 @@ type (
 	listRequest      = a2a.ListTasksRequest
 	cancelRequest    = a2a.CancelTaskRequest
 	subscribeRequest = a2a.SubscribeToTaskRequest
+	cardRequest      = a2a.GetExtendedAgentCardRequest
 
 	webhookConfig        = a2a.TaskPushNotificationConfig
 	getWebhookRequest    = a2a.GetTaskPushNotificationConfigRequest
@@ -225,7 +226,9 @@ const codeOK = "OK"
 // send writes a whole answer.
 func (x *exchange) send(status int, body []byte) {
 	header := x.w.Header()
-	header["Cache-Control"] = noStore
+	if header["Cache-Control"] == nil {
+		header["Cache-Control"] = noStore
+	}
 	if body != nil {
 		header["Content-Type"] = x.mediaType
 		header["X-Content-Type-Options"] = noSniff

@@ -201,6 +201,12 @@ func (x *exchange) run(ctx context.Context, p parameters) {
 			response, err := s.cancel(lasting, c, q)
 			answer(x, response, err)
 		}
+	case opGetExtendedCard:
+		q := &cardRequest{}
+		if x.read(p, q) {
+			response, err := s.extended(c, q)
+			x.answerCard(response, err)
+		}
 	case opSubscribeToTask:
 		q := &subscribeRequest{}
 		if x.read(p, q) {

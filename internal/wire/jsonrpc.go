@@ -66,7 +66,7 @@ func (x *exchange) serveRPC() {
 		return
 	}
 	p.params, p.now = e.params, x.silent
-	if x.op.pushes() && !x.h.service.pushes(&x.call) || x.op == opGetExtendedCard {
+	if x.op.pushes() && !x.h.service.pushes(&x.call) || x.op == opGetExtendedCard && !x.agent.ExtendedCard {
 		// These are refused whatever their parameters are, as long as they are
 		// JSON.
 		if _, err := syntax(body); err != nil {

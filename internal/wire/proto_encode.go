@@ -33,6 +33,12 @@ func protoOf(v result) (proto.Message, error) {
 		return m, nil
 	case *a2a.AgentCard:
 		return protoOfCard(v)
+	case *extendedCard:
+		card, err := v.decoded()
+		if err != nil {
+			return nil, err
+		}
+		return protoOfCard(card)
 	case *empty:
 		return &emptypb.Empty{}, nil
 	}

@@ -208,6 +208,10 @@ func (p *restParameters) read(v a2a.Decodable) error {
 		return query.err()
 	case *listRequest:
 		return parseQuery(p.x.r.URL.RawQuery).list(q)
+	case *cardRequest:
+		query := parseQuery(p.x.r.URL.RawQuery)
+		q.Tenant = query.text("tenant", "")
+		return query.err()
 	case *subscribeRequest:
 		query := parseQuery(p.x.r.URL.RawQuery)
 		if p.x.r.Method == http.MethodPost {

@@ -35,9 +35,9 @@ func withCard(t *testing.T, trusted []string, edit func(*wire.Agent)) func(*wire
 		}
 		described.Skills = []config.Skill{{ID: "quote", Name: "Quote", Description: "Quotes.", Tags: []string{"x"}}}
 		c.Agents["quote"] = described
-		publisher := card.NewPublisher(c)
+		publisher := card.NewPublisher(c, nil)
 		a.Card = func(w http.ResponseWriter, r *http.Request, tenant string) {
-			document, ok := publisher.Document("quote", tenant, card.BaseURL(r, "", proxies))
+			document, ok, _ := publisher.Document("quote", tenant, card.BaseURL(r, "", proxies))
 			if !ok {
 				http.NotFound(w, r)
 				return

@@ -125,10 +125,10 @@ func (s *service) admit(c *call) (err error) {
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "This agent does not stream; use SendMessage and GetTask")
 	case c.op.pushes() && !s.pushes(c):
 		return errNoPush
-	case c.op == opGetExtendedCard && c.agent.ExtendedCard:
-		return a2a.Errorf(a2a.CodeExtendedAgentCardNotConfigured, "This agent has no extended card configured")
-	case c.op == opGetExtendedCard:
+	case c.op == opGetExtendedCard && !c.agent.ExtendedCard:
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "This agent has no extended card")
+	case c.op == opGetExtendedCard && c.agent.Extended == nil:
+		return errNoExtended
 	case c.agent.Retired && (c.op == opSendMessage || c.op == opSendStreamingMessage):
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "This agent has been retired and takes no more messages; its tasks can be read and canceled")
 	}
@@ -149,8 +149,26 @@ func (s *service) permitSkill(c *call, skill *a2a.AgentSkill) error {
 	if skill == nil {
 		return nil
 	}
+	what := "the skill " + skill.ID
+	if slices.Contains(c.agent.Spec.ExtendedSkills, skill.ID) {
+		if err := s.authenticated(c, what); err != nil {
+			return err
+		}
+	}
 	needs := auth.Requirement{Scopes: c.agent.Spec.SkillScopes[skill.ID]}
-	return needs.Check(c.request, &c.caller, "the skill "+skill.ID, s.challenger)
+	return needs.Check(c.request, &c.caller, what, s.challenger)
+}
+
+// authenticated refuses a caller without a credential.
+func (s *service) authenticated(c *call, what string) error {
+	if !c.caller.Anonymous() {
+		return nil
+	}
+	refusal := &auth.Refusal{Err: a2a.Errorf(a2a.CodeUnauthenticated, "Authentication is required for %s", what)}
+	if s.challenger != nil {
+		refusal.Challenges = s.challenger.Challenge(c.request)
+	}
+	return refusal
 }
 
 var errNoPush = a2a.Errorf(a2a.CodePushNotificationNotSupported, "This agent does not send push notifications; stream or poll instead")

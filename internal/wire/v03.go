@@ -272,8 +272,8 @@ func (f *oldForm) appendResult(dst []byte, x *exchange, v result) []byte {
 		}
 	}
 	switch v := v.(type) {
-	case *a2a.AgentCard:
-		return v03.AppendCard(dst, v)
+	case *extendedCard:
+		return v.AppendJSON(dst)
 	default:
 		if b, ok := f.dialect.Append(dst, v); ok {
 			return b
