@@ -37,6 +37,7 @@ type request struct {
 	op     string // the operation, which is the method on JSON-RPC
 	params appender
 	header http.Header // for this request only
+	result *[]byte     // gets the JSON of the result; nil: it is not asked for
 
 	// On HTTP+JSON: the method, the path with its parts escaped, the query,
 	// and whether params are the body.

@@ -67,7 +67,7 @@ func find(ctx context.Context, ref string, opts Options) (*a2a.AgentCard, string
 		if opts.NoFiles {
 			return nil, "", fmt.Errorf("find card %q: files are not allowed here", ref)
 		}
-		card, err := readCardFile(path)
+		card, err := readCardFile(ctx, path, opts.VerifyCard)
 		return card, "file://" + filepath.ToSlash(path), err
 	}
 	places, err := cardPlaces(ref)
@@ -127,7 +127,7 @@ func filePath(ref string) (string, bool) {
 
 func isFileURL(ref string) bool { return strings.HasPrefix(strings.ToLower(ref), "file://") }
 
-func readCardFile(path string) (*a2a.AgentCard, error) {
+func readCardFile(ctx context.Context, path string, verify verifyCard) (*a2a.AgentCard, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open card: %w", err)
@@ -137,7 +137,7 @@ func readCardFile(path string) (*a2a.AgentCard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read card: %w", err)
 	}
-	return parseCard(data, path)
+	return verify.parse(ctx, data, path)
 }
 
 // cardPlaces returns the URLs at which the card of an HTTP reference may be, in
@@ -183,11 +183,12 @@ type finder struct {
 	open   *link // without credentials
 	closed *link // with them; nil when there are none
 	cache  *CardCache
+	verify verifyCard
 	now    func() time.Time
 }
 
 func newFinder(opts Options) *finder {
-	f := &finder{open: newLink(opts), cache: opts.Cards, now: time.Now}
+	f := &finder{open: newLink(opts), cache: opts.Cards, verify: opts.VerifyCard, now: time.Now}
 	f.open.roams = true
 	f.open.credentials = nil
 	if opts.Credentials != nil {
@@ -206,7 +207,7 @@ func (f *finder) get(ctx context.Context, at *url.URL) (*a2a.AgentCard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseCard(data, redact(at))
+	return f.verify.parse(ctx, data, redact(at))
 }
 
 // getOpen gets a public card: from the cache while it is fresh, and asking
@@ -215,7 +216,7 @@ func (f *finder) getOpen(ctx context.Context, at *url.URL) (*a2a.AgentCard, erro
 	key := at.String()
 	kept, found := f.cache.get(key)
 	if found && f.now().Before(kept.expires) {
-		return parseCard(kept.data, redact(at))
+		return f.verify.parse(ctx, kept.data, redact(at))
 	}
 	var condition http.Header
 	if found {
@@ -228,7 +229,7 @@ func (f *finder) getOpen(ctx context.Context, at *url.URL) (*a2a.AgentCard, erro
 	if data == nil {
 		data = kept.data
 	}
-	card, err := parseCard(data, redact(at))
+	card, err := f.verify.parse(ctx, data, redact(at))
 	if err != nil {
 		return nil, err
 	}
@@ -259,6 +260,21 @@ func fetchCard(ctx context.Context, l *link, at *url.URL, condition http.Header)
 		return nil, nil, l.badAnswer(c, resp, describe(resp, data, nil))
 	}
 	return data, resp.Header, nil
+}
+
+// verifyCard is Options.VerifyCard.
+type verifyCard func(ctx context.Context, card []byte) ([]byte, error)
+
+// parse verifies a card, reads it, and checks that it is usable.
+func (v verifyCard) parse(ctx context.Context, data []byte, ref string) (*a2a.AgentCard, error) {
+	if v != nil && len(data) <= MaxCardSize {
+		covered, err := v(ctx, data)
+		if err != nil {
+			return nil, &CardError{Ref: ref, Err: err}
+		}
+		data = covered
+	}
+	return parseCard(data, ref)
 }
 
 // parseCard reads a card and checks that it is usable.

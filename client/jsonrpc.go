@@ -56,6 +56,9 @@ func (b *jsonRPC) unary(ctx context.Context, r *request, out a2a.Decodable) erro
 		return err
 	}
 	result, err := resultOf(body, id)
+	if err == nil && r.result != nil {
+		*r.result = result
+	}
 	if err == nil && out != nil {
 		err = decode(result, out)
 	}

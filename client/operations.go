@@ -249,14 +249,12 @@ func (c *Client) GetExtendedAgentCard(ctx context.Context) (*a2a.AgentCard, erro
 		return nil, notDeclared(a2a.CodeUnsupportedOperation, "extendedAgentCard")
 	}
 	r := &a2a.GetExtendedAgentCardRequest{Tenant: c.iface.Tenant}
-	card := new(a2a.AgentCard)
-	if err := c.call(ctx, &request{op: opGetExtendedAgentCard, params: r, method: http.MethodGet, path: "/extendedAgentCard"}, card); err != nil {
+	var raw []byte
+	q := &request{op: opGetExtendedAgentCard, params: r, method: http.MethodGet, path: "/extendedAgentCard", result: &raw}
+	if err := c.call(ctx, q, new(a2a.AgentCard)); err != nil {
 		return nil, err
 	}
-	if err := checkCard(card, c.address); err != nil {
-		return nil, err
-	}
-	return card, nil
+	return verifyCard(c.opts.VerifyCard).parse(ctx, raw, c.address)
 }
 
 // call is a unary operation under the ordinary time limit.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -71,6 +72,13 @@ type Options struct {
 	MaxResponse int
 	// MaxFrame bounds one event of a stream in bytes; 0 is DefaultMaxFrame.
 	MaxFrame int
+
+	// VerifyCard checks the signatures of every card before it is used, the
+	// extended one too (A2A §8.4.3). It is given the card's JSON as it came and
+	// returns the JSON that may be relied on: the same, or the part that a
+	// signature covers. Its error refuses the card, as the cause of a
+	// *CardError. Nil takes cards as they are.
+	VerifyCard func(ctx context.Context, card []byte) ([]byte, error)
 
 	// Cards keeps the cards that were found; nil asks for them every time.
 	Cards *CardCache

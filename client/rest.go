@@ -82,6 +82,9 @@ func (b *rest) unary(ctx context.Context, r *request, out a2a.Decodable) error {
 	if err := decode(body, out); err != nil {
 		return b.badAnswer(c, resp, describe(resp, body, err))
 	}
+	if r.result != nil {
+		*r.result = body
+	}
 	return nil
 }
 

@@ -23,11 +23,17 @@ func newCardCommand(a *app) *cobra.Command {
 
 func newCardGetCommand(a *app) *cobra.Command {
 	var flags clientFlags
+	var v verification
 	var validate, extended, stream bool
 	cmd := &cobra.Command{
-		Use:               "get [AGENT]",
-		Short:             "Show the card of an agent",
-		Example:           "  handoff card get https://agents.example.com/agents/quote/ --validate",
+		Use:   "get [AGENT]",
+		Short: "Show the card of an agent",
+		Long: `Show the card of an agent. Its signatures are verified with the keys of --jwks and
+--trust, and with those that a signature names by its jku where --allow-jku has the
+origin of it. A card with a wrong signature by one of these keys is refused; with
+--policy require so is one without a good signature.`,
+		Example: `  handoff card get https://agents.example.com/agents/quote/ --validate
+  handoff card get https://agents.example.com/agents/quote/ --extended --jwks partner.json --policy require`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeFirstAgent,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,6 +49,10 @@ func newCardGetCommand(a *app) *cobra.Command {
 				return err
 			}
 			defer end()
+			verified, err := v.watch(s)
+			if err != nil {
+				return err
+			}
 			if err := s.findCard(extended); err != nil {
 				return err
 			}
@@ -54,14 +64,16 @@ func newCardGetCommand(a *app) *cobra.Command {
 			if s.output != formatText {
 				return s.writeObject(s.card, stream)
 			}
-			v := s.newView()
-			v.card(s.card, s.flags.transports)
-			return v.err
+			view := s.newView()
+			view.card(s.card, s.flags.transports)
+			view.field("Signature", verified.signature())
+			return view.err
 		},
 	}
 	flags.register(a, cmd)
 	cmd.Flags().BoolVar(&validate, "validate", false, "check the card against the specification; exit with 1 when it breaks it")
 	cmd.Flags().BoolVar(&extended, "extended", false, "get the card that the agent shows to authenticated clients")
+	v.register(cmd, card.PolicyPrefer)
 	addStreamFlag(cmd, &stream)
 	return cmd
 }
@@ -130,12 +142,6 @@ func (v *view) card(c *a2a.AgentCard, preferred []string) {
 	v.field("Output Modes", strings.Join(c.DefaultOutputModes, ", "))
 	for i := range c.Skills {
 		v.skill(&c.Skills[i])
-	}
-	switch n := len(c.Signatures); n {
-	case 0:
-		v.field("Signature", "absent")
-	default:
-		v.field("Signature", "present, not verified")
 	}
 }
 

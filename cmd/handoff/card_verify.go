@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -63,16 +62,21 @@ require (the default) wants a good signature, prefer refuses wrong ones only.`,
 			return a.tellVerification(where, result, reason)
 		},
 	}
+	v.register(cmd, card.PolicyRequire)
+	flags.register(a, cmd)
+	return cmd
+}
+
+// register adds the flags of verification.
+func (v *verification) register(cmd *cobra.Command, policy card.Policy) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	fs.StringArrayVar(&v.jwks, "jwks", nil, "file with trusted keys, a JSON Web Key Set; repeatable")
 	fs.StringArrayVar(&v.trust, "trust", nil, "folder with trusted keys: .json (JWKS), .pem and .crt; repeatable")
 	fs.StringArrayVar(&v.origins, "allow-jku", nil, "origin, such as https://keys.example.com, whose keys are trusted; repeatable")
-	fs.StringVar(&v.policy, "policy", string(card.PolicyRequire), "what passes: require, prefer or ignore")
+	fs.StringVar(&v.policy, "policy", string(policy), "what passes: require, prefer or ignore")
 	fs.BoolVar(&v.partial, "partial", false, "accept a signature over what the official SDKs sign: fields of A2A 1.0 that are not empty")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"require", "prefer", "ignore"}, cobra.ShellCompDirectiveNoFileComp))
-	flags.register(a, cmd)
-	return cmd
 }
 
 // verifier loads the keys.
@@ -112,15 +116,53 @@ func (a *app) rawCard(ctx context.Context, f *clientFlags, named string) (data [
 		return nil, "", nil, err
 	}
 	defer end()
-	recorder := &bodyRecorder{base: s.http.Transport}
-	s.opts.HTTPClient = &http.Client{Transport: recorder}
+	s.opts.VerifyCard = func(_ context.Context, card []byte) ([]byte, error) {
+		data = card
+		return card, nil
+	}
 	if _, err := client.Discover(s.ctx, s.target.ref, s.opts); err != nil {
 		return nil, "", nil, s.discoveryFailure(err)
 	}
-	if recorder.body.Len() == 0 {
-		return nil, "", nil, usagef("%s is no address", s.target.ref).hint("Name a file by its path")
+	return data, s.target.ref, s.http, nil
+}
+
+// watched is what became of the verification of the card that a command shows.
+type watched struct{ result *card.Verification }
+
+// watch has the cards of a session verified, as the flags say.
+func (v *verification) watch(s *session) (*watched, error) {
+	verifier, err := v.verifier(s.app)
+	if err != nil {
+		return nil, err
 	}
-	return recorder.body.Bytes(), s.target.ref, s.http, nil
+	verifier.HTTPClient = s.http
+	w := &watched{}
+	s.opts.VerifyCard = func(ctx context.Context, data []byte) ([]byte, error) {
+		var err error
+		if w.result, err = verifier.Verify(ctx, data); err != nil {
+			return nil, err
+		}
+		return w.result.Covered, nil
+	}
+	return w, nil
+}
+
+// signature tells it to people.
+func (w *watched) signature() string {
+	r := w.result
+	by := ", key " + r.KeyID + " (" + r.Algorithm + "), from " + r.Source
+	switch r.Outcome {
+	case card.OutcomeVerified:
+		return "verified" + by
+	case card.OutcomePartial:
+		return "verified in part" + by + ", without " + strings.Join(r.Uncovered, ", ")
+	case card.OutcomeUnsigned:
+		return "absent"
+	case card.OutcomeUnverified:
+		return "present, not verified: " + r.Signatures[0].Reason
+	default:
+		return "not looked at"
+	}
 }
 
 func readCardBytes(file string) ([]byte, error) {
@@ -137,27 +179,6 @@ func readCardBytes(file string) ([]byte, error) {
 		return nil, failf(codeCardInvalid, "%s has more than %d bytes", file, client.MaxCardSize)
 	}
 	return data, nil
-}
-
-// bodyRecorder keeps the body of the last answer: that of the card, which ends
-// the search for it. The client bounds what it reads.
-type bodyRecorder struct {
-	base http.RoundTripper
-	body bytes.Buffer
-}
-
-// RoundTrip sends one request.
-func (b *bodyRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.base.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	b.body.Reset()
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.TeeReader(response.Body, &b.body), response.Body}
-	return response, nil
 }
 
 // verifiedCard is the result as programs read it.
