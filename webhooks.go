@@ -8,7 +8,6 @@ import (
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/push"
-	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/telemetry"
 )
 
@@ -26,12 +25,22 @@ func (n *Node) newWebhooks(c *config.Config, guard *netguard.Guard, sealer *auth
 		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Guard: guard, AllowHTTP: w.AllowHTTP,
 		Due: n.jobs.Due, Version: n.opts.Version, Logger: n.log, Observer: n.metrics, Tracer: n.tracing.Tracer,
 		Limits: push.Limits{Retry: w.Retry.Std(), Timeout: w.Timeout.Std(), PerTask: w.PerTask, PerTarget: w.PerTarget},
-		Issuer: n.URL,
+		Issuer: n.URL, Signer: n.pushSigner, JWKS: func() string { return n.Config().SigningJKU() },
 	}
 	if sealer != nil {
 		opts.Sealer = sealer
 	}
 	return push.New(opts), nil
+}
+
+// pushSigner returns what signs the events of an agent, nil when they are not
+// signed.
+func (n *Node) pushSigner(agent string) push.Signer {
+	signer := n.signer()
+	if signer == nil || !n.Config().SignsPushes(agent) {
+		return nil
+	}
+	return signer.Key()
 }
 
 // behind counts the webhooks that are behind, for the metrics.
@@ -55,5 +64,3 @@ func quiet(agents map[string]*config.Agent) {
 		agents[id] = &silent
 	}
 }
-
-var _ push.Store = store.Store(nil)

@@ -38,6 +38,9 @@ type Agent struct {
 	// Whether callers may hang webhooks on their tasks, as capabilities.pushNotifications of the card says. It takes webhooks.enabled too.
 	PushNotifications bool `yaml:"push_notifications" default:"true"`
 
+	// Whether what is sent to webhooks is signed, as with webhooks.sign for all agents.
+	SignPushNotifications bool `yaml:"sign_push_notifications" default:"false"`
+
 	// Whether the agent is reached over gRPC too, at the address of the node. Its card says so unless the public URL has a path, which gRPC cannot have.
 	GRPC bool `yaml:"grpc" default:"true"`
 

@@ -158,6 +158,9 @@ type Webhooks struct {
 	// How long a receiver may take to answer.
 	Timeout Duration `yaml:"timeout" default:"15s" min:"1s" max:"2m" restart:"true"`
 
+	// Whether each event is signed (JWT) with the first of signing.keys, so that receivers can verify who sent it.
+	Sign bool `yaml:"sign" default:"false"`
+
 	// The webhooks that a task may have.
 	PerTask int `yaml:"per_task" default:"10" min:"1" max:"1000" restart:"true"`
 

@@ -93,6 +93,7 @@ func (c *Config) validate() *validator {
 	v.callers()
 	v.tls()
 	v.signing()
+	v.webhooks()
 	v.cors()
 	v.telemetry()
 	v.agents()

@@ -199,7 +199,9 @@ func (s *Service) sign(hook *store.Webhook, event *store.Event) (string, error) 
 	}
 	extra := map[string]string{}
 	if s.opts.JWKS != nil {
-		extra["jku"] = s.opts.JWKS()
+		if jku := s.opts.JWKS(); jku != "" {
+			extra["jku"] = jku
+		}
 	}
 	payload, err := json.Marshal(c)
 	if err != nil {
