@@ -306,7 +306,7 @@ func TestSignOtherPayloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parsed, err := jose.ParseSigned(protected+".eyJpc3MiOiJ4In0."+signature, []jose.SignatureAlgorithm{jose.ES256})
+	parsed, err := jose.ParseSignedCompact(protected+".eyJpc3MiOiJ4In0."+signature, []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		t.Fatal(err)
 	}

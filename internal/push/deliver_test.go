@@ -401,7 +401,7 @@ func TestASignedPushIsVerifiedWithTheKeys(t *testing.T) {
 			if err := json.Unmarshal(document, &keys); err != nil {
 				t.Fatal(err)
 			}
-			jws, err := jose.ParseSigned(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA})
+			jws, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -429,7 +429,7 @@ func TestASignedPushIsVerifiedWithTheKeys(t *testing.T) {
 			}
 			parts := strings.Split(token, ".")
 			parts[1] = base64.RawURLEncoding.EncodeToString([]byte(strings.Replace(string(payload), "t/2", "t/3", 1)))
-			if forged, err := jose.ParseSigned(strings.Join(parts, "."), []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA}); err == nil {
+			if forged, err := jose.ParseSignedCompact(strings.Join(parts, "."), []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA}); err == nil {
 				if _, err := forged.Verify(known[0]); err == nil {
 					t.Error("a changed token is verified")
 				}

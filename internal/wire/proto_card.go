@@ -119,11 +119,13 @@ func protoOfFlows(v *a2a.OAuthFlows) *pb.OAuthFlows {
 		}}
 	case v.Implicit != nil:
 		f := v.Implicit
+		//lint:ignore SA1019 cards may still have this flow (A2A §4.5)
 		m.Flow = &pb.OAuthFlows_Implicit{Implicit: &pb.ImplicitOAuthFlow{
 			AuthorizationUrl: f.AuthorizationURL, RefreshUrl: f.RefreshURL, Scopes: f.Scopes,
 		}}
 	case v.Password != nil:
 		f := v.Password
+		//lint:ignore SA1019 cards may still have this flow (A2A §4.5)
 		m.Flow = &pb.OAuthFlows_Password{Password: &pb.PasswordOAuthFlow{
 			TokenUrl: f.TokenURL, RefreshUrl: f.RefreshURL, Scopes: f.Scopes,
 		}}

@@ -22,12 +22,11 @@ func both(a *wire.Agent) { a.Versions = []a2a.Version{a2a.Version10, a2a.Version
 
 // asked is a request of 0.3 on both bindings.
 type asked struct {
-	method       string
-	params       string // %s is the task
-	verb, path   string // of HTTP+JSON, below the agent's address
-	body         string // "" for none
-	needsTask    bool
-	needsWebhook bool
+	method     string
+	params     string // %s is the task
+	verb, path string // of HTTP+JSON, below the agent's address
+	body       string // "" for none
+	needsTask  bool
 }
 
 func oldMessage(text, task string) (rpc, rest string) {
