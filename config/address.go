@@ -233,9 +233,6 @@ const (
 	hintBus      = "write it like nats://HOST:4222, with commas between several, and tls:// for TLS"
 )
 
-// sslModes are those of PostgreSQL.
-var sslModes = []string{"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
-
 // checkPostgres returns what is wrong with the address of a database, and what
 // to do. It repeats nothing of it that may be secret.
 func checkPostgres(text string) (message, hint string) {
@@ -248,16 +245,13 @@ func checkPostgres(text string) (message, hint string) {
 		database = name
 	}
 	host, _ := a.param("host", "hostaddr")
-	mode, hasMode := a.param("sslmode")
 	switch {
 	case len(a.hosts) == 0 && host == "":
 		return "names no host", hintPostgres
 	case database == "":
 		return "names no database", hintPostgres
-	case hasMode && !slices.Contains(sslModes, mode):
-		return "has an sslmode that is not one of " + strings.Join(sslModes, ", "), ""
 	}
-	return "", ""
+	return a.checkParams()
 }
 
 func wrongAddress(err error, hint string) (string, string) {
@@ -275,6 +269,8 @@ func (v *validator) storeAddress() bool {
 	case isPostgres(c.Store):
 		if message, hint := checkPostgres(c.Store); message != "" {
 			v.problem("store", hint, "%s", message)
+		} else if c.source != nil && c.source.dir != "" {
+			v.storeFiles()
 		}
 		return true
 	case scheme == "postgres" || scheme == "postgresql":

@@ -47,6 +47,27 @@ func TestStoreAddresses(t *testing.T) {
 		{"postgres://me:s3%cret@db/handoff", "", "cannot be read" + escapes},
 		{"postgres://me:s3%00cret@db/handoff", "", "cannot be read" + escapes},
 		{"postgres://me:s3cret@db/handoff?sslmode=always", "", "has an sslmode that is not one of disable, allow, prefer, require, verify-ca, verify-full"},
+		{"postgres://me:s3cret@db/handoff?ssl_mode=s3cret", "", "has an unknown parameter ssl_mode; did you mean sslmode?"},
+		{"postgres://me:s3cret@db/handoff?sslmdoe=disable", "", "has an unknown parameter sslmdoe; did you mean sslmode?"},
+		{"postgres://me:s3cret@db/handoff?search-path=a", "", "has an unknown parameter search-path; did you mean search_path?"},
+		{"postgres://me:s3cret@db/handoff?ssl_ca=a", "", "has an unknown parameter ssl_ca"},
+		{"postgres://me:s3cret@db/handoff?p%61sswordd=s3cret", "", "has an unknown parameter passwordd; did you mean password?"},
+		{"postgres://me:s3cret@db/handoff?ssl1=s3", "", "has an unknown parameter; did you mean ssl?"},
+		{"postgres://me:s3cret@db/handoff?search_path=", "", "has a search_path that names no schema; leave search_path out for the schema public, or name a schema"},
+		{"postgres://me:s3cret@db/handoff?pool_max_conns=0", "", "has a pool_max_conns that is not a number from 1"},
+		{"postgres://me:s3cret@db/handoff?pool_max_conns=s3", "", "has a pool_max_conns that is not a number from 1"},
+		{"postgres://me:s3cret@db/handoff?pool_min_conns=-1", "", "has a pool_min_conns that is not a number"},
+		{"postgres://me:s3cret@db/handoff?pool_ping_timeout=3", "", "has a pool_ping_timeout that is not a duration such as 30m"},
+		{"postgres://me:s3cret@db/handoff?connect_timeout=soon", "", "has a connect_timeout that is not a number of seconds"},
+		{
+			"postgres://me:s3cret@db/handoff?sslmode=verify-full&sslrootcert=/no/ca.pem", "",
+			"names a file in sslrootcert that cannot be read: open /no/ca.pem: no such file or directory; mount or make the file, or correct its path, which begins at the directory that the node is started in unless it is absolute",
+		},
+		{
+			"postgres://me@db/handoff?sslmode=disable&sslrootcert=/no/ca.pem&pool_max_conns=4&search_path=a,b&statement_timeout=1s&work_mem=8MB&my.setting=1&TimeZone=UTC",
+			"postgres://me@db/handoff?sslmode=disable&sslrootcert=/no/ca.pem&pool_max_conns=4&search_path=a,b&statement_timeout=1s&work_mem=8MB&my.setting=1&TimeZone=UTC", "",
+		},
+		{"postgres://me@db/handoff?sslrootcert=system&pool_max_conn_lifetime=1h", "postgres://me@db/handoff?sslrootcert=system&pool_max_conn_lifetime=1h", ""},
 		{"postgres://me:s3cret@db/handoff?sslmode", "", "has a parameter that is not of the form name=value" + like},
 	} {
 		t.Run(tt.store, func(t *testing.T) {
@@ -226,6 +247,39 @@ func TestDigestsTellConfigurationsApart(t *testing.T) {
 	}
 	if got := config.Differences(other.Digests(key), base.Digests(key)); len(got) != 3 || got[1] != "agent second is not there" {
 		t.Error(got)
+	}
+}
+
+// TestDigestsOfBuses tells nodes apart that do not hear each other.
+func TestDigestsOfBuses(t *testing.T) {
+	t.Parallel()
+	digests := func(bus string) map[string]string {
+		return mustParse(t, "store: postgres://db/x\n"+bus+"\n"+minimal).Digests(nil)
+	}
+	for _, tt := range []struct {
+		here, there string
+		same        bool
+	}{
+		{"", "bus: postgres", true},
+		{"bus: nats://a", "bus: nats://ann:secret@A:4222", true},
+		{"bus: nats://a,tls://b:1", "bus: tls://b:1,nats://a", true},
+		{"", "bus: nats://a", false},
+		{"bus: nats://a", "bus: nats://b", false},
+		{"bus: nats://a", "bus: nats://a:4223", false},
+		{"bus: nats://[::1]", "bus: nats://[::1]:4222", true},
+	} {
+		got := config.Differences(digests(tt.here), digests(tt.there))
+		if same := got == nil; same != tt.same || !same && (len(got) != 1 || !strings.HasPrefix(got[0], "bus is another one there")) {
+			t.Errorf("%q and %q: %v", tt.here, tt.there, got)
+		}
+	}
+	without := digests("bus: nats://a")
+	delete(without, "bus")
+	if got := config.Differences(digests("bus: nats://b"), without); got != nil {
+		t.Errorf("a version that does not tell its bus: %v", got)
+	}
+	if got := mustParse(t, minimal).Digests(nil)["bus"]; got != "" {
+		t.Errorf("a store of one node has bus %q", got)
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 // a store. Others, such as listen, are each node's own.
 var shared = []string{"public_url", "callers", "default_agent", "outbound", "cors", "retention", "limits.body", "limits.json_depth", "limits.streams"}
 
+// partBus is the part that tells whether nodes hear each other.
+const partBus = "bus"
+
 // Digests says what the parts of the configuration are that should be the same
 // on all nodes of a store: a part is "agent delivery", say, or "retention", and
 // its digest is short and tells nothing about it. Secrets count by their HMAC
@@ -38,6 +41,10 @@ func (c *Config) Digests(key []byte) map[string]string {
 		}
 		fmt.Fprintf(sums[part], "%d:%s%d:%s", len(v.Path), v.Path, len(text), text)
 	})
+	if servers := c.busServers(); servers != "" {
+		sums[partBus] = sha256.New()
+		fmt.Fprint(sums[partBus], servers)
+	}
 	digests := make(map[string]string, len(sums))
 	for part, sum := range sums {
 		digests[part] = hex.EncodeToString(sum.Sum(nil)[:6])
@@ -74,6 +81,9 @@ func Differences(here, there map[string]string) []string {
 		its, hasToo := there[part]
 		switch {
 		case mine == its && has == hasToo:
+		case part == partBus && has != hasToo: // a version that does not tell
+		case part == partBus:
+			list = append(list, "bus is another one there, and nodes on different ones notice each other's changes up to a second later")
 		case has && hasToo:
 			list = append(list, part+" has another configuration there")
 		case has:
