@@ -180,8 +180,8 @@ func (p *peers) announce(ctx context.Context) {
 	}
 }
 
-// compare logs what differs on other nodes that are alive, each difference
-// once for as long as it stays.
+// compare logs what differs on other nodes that are alive, in one line for each
+// node, and again when something else does.
 func (p *peers) compare(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -195,11 +195,13 @@ func (p *peers) compare(ctx context.Context) {
 		if other.Epoch == epoch || !other.Alive {
 			continue
 		}
-		for _, difference := range config.Differences(here, other.Digest) {
-			key := other.Name + " " + difference
-			if now[key] = true; !p.told[key] {
-				p.node.log.Warn("Another node has another configuration", "node", other.Name, "difference", difference)
-			}
+		differences := strings.Join(config.Differences(here, other.Digest), "; ")
+		if differences == "" {
+			continue
+		}
+		key := other.Name + " " + differences
+		if now[key] = true; !p.told[key] {
+			p.node.log.Warn("Another node has another configuration", "node", other.Name, "differences", differences)
 		}
 	}
 	p.told = now

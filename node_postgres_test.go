@@ -158,13 +158,26 @@ func TestNodesWithOtherConfigurationsAreReported(t *testing.T) {
 	one := join(t, address, configuration)
 	same := join(t, address, configuration)
 	two := join(t, address, strings.NewReplacer("description: Says it again.\n    version", "description: Repeats it.\n    version", "0123456789abcdef0123", "0123456789abcdef9999").Replace(configuration))
-	two.log.waitFor(t, `difference="agent echo has another configuration there"`)
-	two.log.waitFor(t, `difference="secret_key has another configuration there"`)
+	two.log.waitFor(t, `differences="agent echo has another configuration there; secret_key has another configuration there"`)
 	same.stop()
 	if strings.Contains(same.log.String(), "another configuration") && strings.Index(same.log.String(), "another configuration") < strings.Index(two.log.String(), "joined") {
 		t.Errorf("nodes of one configuration: %s", same.log)
 	}
 	_ = one
+}
+
+// TestNewStoreIsTold makes a store, which may be a mistake in its address, and
+// then uses it.
+func TestNewStoreIsTold(t *testing.T) {
+	t.Parallel()
+	address := aSchema(t)
+	first := join(t, address, configuration)
+	first.log.waitFor(t, `msg="The store is new, and its tables were made"`)
+	first.log.waitFor(t, " schema=test")
+	first.stop()
+	if second := join(t, address, configuration); strings.Contains(second.log.String(), "The store is new") {
+		t.Errorf("the second node: %s", second.log)
+	}
 }
 
 func TestPostgresRefusals(t *testing.T) {
@@ -174,11 +187,28 @@ func TestPostgresRefusals(t *testing.T) {
 	join(t, newer, configuration).stop()
 	execute(t, newer, "UPDATE schema_info SET min_program = 99", "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, true)")
 	escaped := strings.SplitN(strings.TrimPrefix(address, "postgres://handoff:"), "@", 2)[0]
+	of := func(user, address string) string {
+		return strings.Replace(address, "postgres://handoff:", "postgres://"+user+":", 1)
+	}
+	elsewhere := strings.Replace(address, "search_path=", "application_name=", 1)
+	readable := aSchema(t)
+	join(t, readable, configuration).stop()
+	execute(t, readable,
+		"CREATE ROLE reader LOGIN PASSWORD '"+databasePassword+"'",
+		"DO $$ BEGIN EXECUTE format('GRANT USAGE ON SCHEMA %I TO reader', current_schema()); EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO reader', current_schema()); END $$",
+		"CREATE ROLE lost LOGIN PASSWORD '"+databasePassword+"'", "ALTER ROLE lost SET search_path = ''",
+		"CREATE ROLE idle LOGIN PASSWORD '"+databasePassword+"'", "ALTER ROLE idle SET default_transaction_read_only = on",
+	)
 	for _, tt := range []struct{ name, address, problem, advice string }{
 		{"wrong password", strings.Replace(address, escaped, "wrong"+escaped, 1), "password authentication failed", "Check the user and the password"},
 		{"no database", strings.Replace(address, "/postgres?", "/other?", 1), `"other" does not exist`, "Make the database first"},
 		{"nobody there", "postgres://handoff:" + escaped + "@127.0.0.1:1/handoff", "127.0.0.1:1", "this machine reaches the host and port"},
 		{"no such host", "postgres://handoff:" + escaped + "@nowhere.invalid/handoff", "nowhere.invalid", "its name is not known"},
+		{"user may only read", of("reader", readable), "the user reader may not write committers, epochs, events, job_ids, jobs, nodes, revisions, task_keys, tasks", "own the tables"},
+		{"user may make nothing", of("reader", address), "permission denied", "GRANT USAGE, CREATE ON SCHEMA"},
+		{"no schema", of("lost", elsewhere), "search_path names no schema", "search_path="},
+		{"read only", of("idle", address), "takes no changes (default_transaction_read_only is on)", "Turn default_transaction_read_only off"},
+		{"unknown parameter", address + "&no_such_setting=1", `"no_such_setting"`, "parameter behind the ?"},
 		{"newer tables", newer, "need a program that knows 99", "Upgrade this program"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -61,9 +61,11 @@ func (n *Node) openPostgres(c *config.Config) error {
 		return &StoreError{Store: c.StoreName(), Err: err, Advice: postgres.Advice(err)}
 	}
 	deadline := time.Now().Add(patience)
+	var found *postgres.State
 	for told := false; ; {
 		ctx, cancel := context.WithDeadline(context.Background(), deadline)
-		_, err := postgres.Examine(ctx, c.Store)
+		var err error
+		found, err = postgres.Examine(ctx, c.Store)
 		cancel()
 		if err == nil {
 			break
@@ -82,6 +84,10 @@ func (n *Node) openPostgres(c *config.Config) error {
 		return refuse(err)
 	}
 	n.store = s
+	if found.Has == 0 {
+		// A wrong search_path or database would else go unnoticed.
+		n.log.Info("The store is new, and its tables were made", "store", c.StoreName(), "schema", found.Schema)
+	}
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (d *doctor) database(ctx context.Context, c *config.Config) {
 	}
 	tables := fmt.Sprintf("tables of version %d", s.Has)
 	if s.Has == 0 {
-		tables = "no tables yet"
+		tables = "no tables yet in schema " + s.Schema
 	}
 	trip := s.RoundTrip.Round(10 * time.Microsecond)
 	d.ok(check, "%s, PostgreSQL %s, %s, round trip %s", c.StoreName(), s.Server, tables, trip)
@@ -71,7 +71,7 @@ func (d *doctor) nodes(ctx context.Context, node *nodeAPI, c *config.Config) {
 		if n.Alive {
 			alive++
 		}
-		if len(n.Differences) > 0 {
+		if n.Alive && len(n.Differences) > 0 {
 			d.warn(check, "Give all nodes the same configuration file, and reload", "%s: %s", n.Name, strings.Join(n.Differences, ", "))
 		}
 		if n.Alive && n.Version != versionText() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"slices"
 	"strings"
@@ -35,7 +36,10 @@ const (
 func parse(dsn string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the database cannot be read%s: write it as postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full, with %% escapes in the password", reason(err))
+		if what := reason(err); what != "" {
+			return nil, fmt.Errorf("the address of the database cannot be used: %s", what)
+		}
+		return nil, errors.New("the address of the database cannot be read: write it as postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full, with % escapes in the password")
 	}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
@@ -68,16 +72,36 @@ func parse(dsn string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// reason names the settings that a DSN may have wrong, as far as that can be
-// said without repeating it.
+// checkedSettings are those of a DSN that pgx says something about by name.
+var checkedSettings = []string{
+	"sslmode", "port", "connect_timeout", "target_session_attrs", "sslcertmode", "sslnegotiation", "channel_binding", "require_auth",
+	"min_protocol_version", "max_protocol_version", "pool_max_conns", "pool_min_conns", "pool_min_idle_conns", "pool_max_conn_lifetime",
+	"pool_max_conn_idle_time", "pool_health_check_period", "pool_max_conn_lifetime_jitter", "pool_ping_timeout", "default_query_exec_mode",
+}
+
+// reason says what is wrong with a DSN, as far as that can be said without
+// repeating what may be secret.
 func reason(err error) string {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Sprintf("its certificate or key %s cannot be read: %v", file.Path, file.Err)
+	}
 	text := err.Error()
-	for _, setting := range []string{"sslmode", "port", "connect_timeout", "target_session_attrs", "sslcert", "sslrootcert", "pool_max_conns"} {
-		if strings.Contains(text, "invalid "+setting) || strings.Contains(text, setting+" is invalid") {
-			return " (" + setting + " is not valid)"
+	for _, setting := range checkedSettings {
+		for _, form := range []string{"invalid " + setting, setting + " is invalid", "cannot parse " + setting, setting + " too small", "unknown " + setting + " value"} {
+			if i := strings.Index(text, form); i >= 0 && !isWord(text[i+len(form):]) {
+				return setting + " is not valid"
+			}
 		}
 	}
+	if strings.Contains(text, "failed to configure TLS") {
+		return "what sslmode, sslrootcert, sslcert, sslkey and sslpassword say does not go together"
+	}
 	return ""
+}
+
+// isWord reports whether a text goes on with the name of a setting.
+func isWord(text string) bool {
+	return text != "" && (text[0] == '_' || 'a' <= text[0] && text[0] <= 'z')
 }
 
 // schema returns the name of the schema that the tables are in, and "" when the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/record"
@@ -86,16 +87,31 @@ func TestFullCursor(t *testing.T) {
 // repeats no secret.
 func TestBadDSN(t *testing.T) {
 	t.Parallel()
-	for _, dsn := range []string{
-		"postgres://ann:s3cr3t@db:notaport/x", "postgres://ann:s3cr3t@db/x?sslmode=maybe", "postgres://ann:s3cr3t%zz@db/x",
-		"postgres//ann:s3cr3t@db/x", "host=db password=s3cr3t port=abc", "host=db password=s3cr3t user", "host=db password='s3cr3t",
-		"postgres://ann:s3cr3t@db/x?connect_timeout=soon", "postgres://ann:s3cr3t@db/x?pool_max_conns=s3cr3t", "mysql://ann:s3cr3t@db/x",
-		"postgres://ann:s3c r3t@db/x y", "postgres://ann:s3cr3t@[::1/x", "postgres://ann:s3cr3t@db/x?sslrootcert=/no/such/s3cr3t&sslmode=verify-full",
+	const form = "write it as postgres://USER"
+	for dsn, want := range map[string]string{
+		"postgres://ann:s3cr3t@db:notaport/x":                                               "port is not valid",
+		"postgres://ann:s3cr3t%zz@db/x":                                                     form,
+		"postgres//ann:s3cr3t@db/x":                                                         form,
+		"host=db password=s3cr3t port=abc":                                                  "port is not valid",
+		"host=db password=s3cr3t user":                                                      form,
+		"host=db password='s3cr3t":                                                          form,
+		"mysql://ann:s3cr3t@db/x":                                                           form,
+		"postgres://ann:s3c r3t@db/x y":                                                     form,
+		"postgres://ann:s3cr3t@[::1/x":                                                      form,
+		"postgres://ann:s3cr3t@db/x?sslmode=maybe":                                          "sslmode is not valid",
+		"postgres://ann:s3cr3t@db/x?connect_timeout=soon":                                   "connect_timeout is not valid",
+		"postgres://ann:s3cr3t@db/x?pool_max_conns=s3cr3t":                                  "pool_max_conns is not valid",
+		"postgres://ann:s3cr3t@db/x?pool_max_conns=0":                                       "pool_max_conns is not valid",
+		"postgres://ann:s3cr3t@db/x?pool_max_conn_lifetime_jitter=s3cr3t":                   "pool_max_conn_lifetime_jitter is not valid",
+		"postgres://ann:s3cr3t@db/x?target_session_attrs=s3cr3t":                            "target_session_attrs is not valid",
+		"postgres://ann:s3cr3t@db/x?sslrootcert=/no/such/ca.pem&sslmode=verify-full":        "its certificate or key /no/such/ca.pem cannot be read: no such file or directory",
+		"postgres://ann:s3cr3t@db/x?sslcert=/no/c.pem&sslkey=/no/key.pem&sslmode=verify-ca": "/no/key.pem cannot be read",
+		"postgres://ann:s3cr3t@db/x?sslcert=/no/c.pem&sslmode=require":                      "does not go together",
 	} {
 		_, err := parse(dsn)
 		if err == nil {
 			t.Errorf("%s is taken for an address", dsn)
-		} else if text := err.Error(); strings.Contains(text, "s3cr3t") || strings.Contains(text, "s3c") || !strings.Contains(text, "postgres://USER") {
+		} else if text := err.Error(); strings.Contains(text, "s3cr3t") || strings.Contains(text, "s3c") || !strings.Contains(text, want) {
 			t.Errorf("%s: %q", dsn, text)
 		}
 	}
@@ -105,5 +121,33 @@ func TestBadDSN(t *testing.T) {
 	}
 	if got := fmt.Sprint(schema(config), place(config), config.ConnConfig.RuntimeParams["lock_timeout"]); got != "My schemax on db7" {
 		t.Errorf("schema, place and lock_timeout are %q", got)
+	}
+}
+
+// TestAdvice has advice for errors of servers that are not easily had here.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	refused := func(code, message string) error { return &pgconn.PgError{Severity: "FATAL", Code: code, Message: message} }
+	for _, tt := range []struct {
+		err       error
+		advice    string
+		temporary bool
+	}{
+		{refused("28000", `no pg_hba.conf entry for host "10.0.0.1", user "ann", database "x", no encryption`), "without TLS: set sslmode=verify-full", false},
+		{refused("28000", `no pg_hba.conf entry for host "10.0.0.1", user "ann", database "x", SSL encryption`), "sslmode of the store against pg_hba.conf", false},
+		{refused("28P01", "password authentication failed"), "the password of the store", false},
+		{refused("42704", `unrecognized configuration parameter "foo"`), "parameter behind the ?", false},
+		{refused("42501", "permission denied for schema public"), "GRANT USAGE, CREATE ON SCHEMA", false},
+		{refused("57P03", "the database system is starting up"), "Wait", true},
+		{&ReadOnlyError{Standby: true}, "target_session_attrs=read-write", true},
+		{&ReadOnlyError{}, "default_transaction_read_only", false},
+	} {
+		err := unavailable(fmt.Errorf("open database: %w", tt.err))
+		if got := Advice(err); !strings.Contains(got, tt.advice) {
+			t.Errorf("%v: %q, want %q", err, got, tt.advice)
+		}
+		if got := Temporary(err); got != tt.temporary {
+			t.Errorf("%v: temporary is %v", err, got)
+		}
 	}
 }
