@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	readBytes = 1 << 20         // of events that are read at once
+	readBytes = 128 << 10       // of events that are read at once, one at least
 	shift     = 2 * time.Second // after which a webhook makes room for others of its target
 	settling  = 5 * time.Second // for what is kept when the node stops
+	lingering = 3 * time.Second // for the answer to what was sent by then
 	patience  = 200 * time.Millisecond
 )
 
@@ -109,8 +110,17 @@ func (d *delivery) run(ctx context.Context, target string) (answered bool, err e
 
 // send sends an event, and keeps what a failure comes to.
 func (d *delivery) send(ctx context.Context, event *store.Event) (try, error) {
+	if ctx.Err() != nil {
+		return try{verdict: failed, answered: true}, d.putOff(ctx, 0)
+	}
 	began := time.Now()
-	t := d.s.send(ctx, d.hook, &d.secret, event)
+	// What is under way when the node stops may end, so that it need not be sent
+	// again.
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lingering, cancel) })
+	defer stop()
+	t := d.s.send(lasting, d.hook, &d.secret, event)
 	switch {
 	case t.verdict == accepted:
 		d.s.opts.Observer.PushDelivered(d.hook.Agent, time.Since(began))

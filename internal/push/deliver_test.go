@@ -458,3 +458,36 @@ func TestALargeEventArrivesWhole(t *testing.T) {
 		t.Errorf("then came %s", g.id)
 	}
 }
+
+// A node that stops in order lets the receiver answer: nothing is sent twice.
+func TestAStopRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	s := file(t, filepath.Join(t.TempDir(), "tasks.db"))
+	n := deliverFrom(t, s, nil)
+	row := n.task("t")
+	o := &ordered{t: t}
+	begun, answer := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	r := receive(t, func(_ http.ResponseWriter, g got) {
+		o.take(g)
+		first.Do(func() {
+			close(begun)
+			<-answer
+		})
+	})
+	n.hook("t", "h", r.URL)
+	n.happen(row, 1, 2, 3)
+	<-begun
+	stopped := make(chan struct{})
+	go func() {
+		n.stop()
+		close(stopped)
+	}()
+	close(answer)
+	<-stopped
+	n = deliverFrom(t, s, nil)
+	idle(t, s)
+	if o.last != 4 || o.dups != 0 {
+		t.Errorf("the last event was %d, %d came twice", o.last, o.dups)
+	}
+}

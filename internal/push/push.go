@@ -50,7 +50,7 @@ type Observer interface {
 type Limits struct {
 	PerTask   int           // webhooks of a task; 10
 	PerTarget int           // deliveries to one host and port at once, on this node; 8
-	InFlight  int           // deliveries at once, on this node; 1024
+	InFlight  int           // deliveries at once, on this node; 512
 	Timeout   time.Duration // of a delivery; 15s
 	Retry     time.Duration // how long a delivery is tried; 24h
 	Refusals  int           // tries of what a receiver refuses for good; 5
@@ -76,7 +76,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	number(&l.PerTask, 10)
 	number(&l.PerTarget, 8)
-	number(&l.InFlight, 1024)
+	number(&l.InFlight, 512)
 	number(&l.Refusals, 5)
 	period(&l.Timeout, 15*time.Second)
 	period(&l.Retry, 24*time.Hour)
