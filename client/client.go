@@ -65,7 +65,8 @@ func Dial(ctx context.Context, ref string, opts Options) (*Client, error) {
 
 // New returns a client of the agent with that card. It takes the first
 // interface of the card that it speaks (A2A §8.3.2), or that Options.Transports
-// prefers, and sends nothing. An *InterfaceError says that there is none. The
+// prefers, and sends nothing. One of version 0.3 it takes when there is no other;
+// then there is no ListTasks. An *InterfaceError says that there is none. The
 // card is not changed and must not be changed later.
 func New(card *a2a.AgentCard, opts Options) (*Client, error) {
 	opts, err := opts.withDefaults()
@@ -84,6 +85,11 @@ func New(card *a2a.AgentCard, opts Options) (*Client, error) {
 		return nil, fmt.Errorf("agent %q: %w", card.Name, err)
 	}
 	c := &Client{card: card, iface: iface, address: redact(address), opts: opts}
+	if isOld(iface) {
+		opts.Version = a2a.Version03.String()
+		c.binding = &jsonRPC{link: newLink(opts), url: address, old: true}
+		return c, nil
+	}
 	link := newLink(opts)
 	if strings.EqualFold(iface.ProtocolBinding, a2a.BindingREST) {
 		c.binding = &rest{link: link, base: address, tenant: iface.Tenant}
@@ -128,8 +134,8 @@ func (e *InterfaceError) Error() string {
 	if text == "" {
 		text = "nothing"
 	}
-	return fmt.Sprintf("agent %q offers no interface that is spoken here (%s, protocol 1.x); it offers %s",
-		e.Agent, strings.Join(bindings, ", "), text)
+	return fmt.Sprintf("agent %q offers no interface that is spoken here (%s, protocol 1.x; %s, protocol 0.3); it offers %s",
+		e.Agent, strings.Join(bindings, ", "), a2a.BindingJSONRPC, text)
 }
 
 // choose returns the interface to use: the first of the most preferred binding,
@@ -140,6 +146,9 @@ func choose(card *a2a.AgentCard, preferred []string) (a2a.AgentInterface, error)
 		if speaks(f.ProtocolVersion) && slices.ContainsFunc(bindings, sameFold(f.ProtocolBinding)) {
 			spoken = append(spoken, f)
 		}
+	}
+	if old, ok := chooseOld(card); ok && len(spoken) == 0 {
+		return old, nil
 	}
 	if len(spoken) == 0 {
 		return a2a.AgentInterface{}, &InterfaceError{Agent: card.Name, Offered: card.SupportedInterfaces}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 )
 
 // MaxCardSize bounds an agent card, in bytes.
@@ -283,7 +284,15 @@ func parseCard(data []byte, ref string) (*a2a.AgentCard, error) {
 		return nil, &CardError{Ref: ref, Err: fmt.Errorf("%w (%d bytes)", ErrTooLarge, MaxCardSize)}
 	}
 	card := new(a2a.AgentCard)
-	if err := decode(data, card); err != nil {
+	err := error(nil)
+	if v03.IsCard(data) {
+		if card, err = v03.ParseCard(data); err != nil {
+			err = errors.New(err.Error()) // it is not what the peer says
+		}
+	} else {
+		err = decode(data, card)
+	}
+	if err != nil {
 		return nil, &CardError{Ref: ref, Err: err}
 	}
 	if err := checkCard(card, ref); err != nil {

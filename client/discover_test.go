@@ -134,7 +134,7 @@ func TestDiscoverBadCards(t *testing.T) {
 	for name, tt := range map[string]struct{ body, text string }{
 		"empty":           {`{}`, "invalid card: missing name, description, version, supportedInterfaces"},
 		"half interface":  {`{"name":"x","supportedInterfaces":[{"url":"https://h"}]}`, "missing description, version, supportedInterfaces[0].protocolBinding"},
-		"old":             {`{"name":"x","url":"https://h","protocolVersion":"0.3.0"}`, "missing description, version, supportedInterfaces"},
+		"old":             {`{"url":"https://h","protocolVersion":"0.3.0"}`, "missing name, description, version"},
 		"no JSON":         {`nope`, "not JSON"},
 		"no object":       {`[]`, "not JSON"},
 		"cut":             {`{"name":`, "invalid card"},
@@ -296,7 +296,8 @@ func TestChoiceOfInterface(t *testing.T) {
 		{"order of the client", all, []string{"JSONRPC"}, "https://h.test/JSONRPC1.0"},
 		{"later minor version", all[4:], nil, "https://h.test/JSONRPC1.1.4"},
 		{"preference that is not offered", all[2:3], []string{"JSONRPC"}, "https://h.test/HTTP+JSON1.0"},
-		{"nothing that is spoken", all[:2], nil, ""},
+		{"before 1.0, when there is nothing else", all[:2], []string{"HTTP+JSON"}, "https://h.test/JSONRPC0.3"},
+		{"nothing that is spoken", []a2a.AgentInterface{all[0], iface("HTTP+JSON", "0.3"), iface("JSONRPC", "0.2")}, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -306,7 +307,7 @@ func TestChoiceOfInterface(t *testing.T) {
 			c, err := client.New(card, client.Options{Transports: tt.preferred})
 			if tt.want == "" {
 				e, ok := errors.AsType[*client.InterfaceError](err)
-				if !ok || !strings.Contains(e.Error(), "it offers GRPC 1.0 at https://h.test/GRPC1.0, JSONRPC 0.3 at") {
+				if !ok || !strings.Contains(e.Error(), "it offers GRPC 1.0 at https://h.test/GRPC1.0, HTTP+JSON 0.3 at") {
 					t.Errorf("got %v", err)
 				}
 				return

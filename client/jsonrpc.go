@@ -19,18 +19,31 @@ import (
 type jsonRPC struct {
 	*link
 	url    *url.URL
+	old    bool // speaks version 0.3
 	lastID atomic.Uint64
 }
 
-func (b *jsonRPC) newCall(r *request, accept string) (*call, jsontext.Value) {
+func (b *jsonRPC) newCall(r *request, accept string) (*call, jsontext.Value, error) {
+	method, params, header := r.op, []byte(nil), r.header
+	if b.old {
+		var err error
+		if method, params, header, err = oldCall(r, &b.opts); err != nil {
+			return nil, nil, err
+		}
+	}
 	id := `"` + strconv.FormatUint(b.lastID.Add(1), 10) + `"`
 	body := make([]byte, 0, 512)
 	body = append(body, `{"jsonrpc":"2.0","id":`...)
 	body = append(body, id...)
 	body = append(body, `,"method":"`...)
-	body = append(body, r.op...)
+	body = append(body, method...)
 	body = append(body, `","params":`...)
-	body = append(r.params.AppendJSON(body), '}')
+	if b.old {
+		body = append(body, params...)
+	} else {
+		body = r.params.AppendJSON(body)
+	}
+	body = append(body, '}')
 	return &call{
 		op:        r.op,
 		method:    http.MethodPost,
@@ -38,12 +51,15 @@ func (b *jsonRPC) newCall(r *request, accept string) (*call, jsontext.Value) {
 		body:      body,
 		mediaType: mediaJSON,
 		accept:    accept,
-		header:    r.header,
-	}, jsontext.Value(id)
+		header:    header,
+	}, jsontext.Value(id), nil
 }
 
 func (b *jsonRPC) unary(ctx context.Context, r *request, out a2a.Decodable) error {
-	c, id := b.newCall(r, mediaJSON)
+	c, id, err := b.newCall(r, mediaJSON)
+	if err != nil {
+		return err
+	}
 	resp, err := b.do(ctx, c)
 	if err != nil {
 		return err
@@ -60,7 +76,7 @@ func (b *jsonRPC) unary(ctx context.Context, r *request, out a2a.Decodable) erro
 		*r.result = result
 	}
 	if err == nil && out != nil {
-		err = decode(result, out)
+		err = b.decode(result, out)
 	}
 	if e, ok := errors.AsType[*a2a.Error](err); ok {
 		e.RetryAfter = max(e.RetryAfter, retryAfter(resp.Header, time.Now()))
@@ -73,14 +89,24 @@ func (b *jsonRPC) unary(ctx context.Context, r *request, out a2a.Decodable) erro
 }
 
 func (b *jsonRPC) stream(ctx context.Context, r *request) (*Stream, error) {
-	c, id := b.newCall(r, mediaEvents+", "+mediaJSON)
+	c, id, err := b.newCall(r, mediaEvents+", "+mediaJSON)
+	if err != nil {
+		return nil, err
+	}
 	return b.openStream(ctx, c, b.do, func(frame []byte, out *a2a.StreamResponse) error {
 		result, err := resultOf(frame, id)
 		if err != nil {
 			return err
 		}
-		return decode(result, out)
+		return b.decode(result, out)
 	})
+}
+
+func (b *jsonRPC) decode(result []byte, out a2a.Decodable) error {
+	if b.old {
+		return decodeOld(result, out)
+	}
+	return decode(result, out)
 }
 
 // resultOf returns the result of a JSON-RPC response. The error is an
