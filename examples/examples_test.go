@@ -180,8 +180,12 @@ func TestReadmes(t *testing.T) {
 					}
 				case strings.HasPrefix(line, "go build -o "):
 					checkBuild(t, name, words)
+				case strings.HasPrefix(line, "TOKEN=$(curl "):
+					if !strings.Contains(line, "http://127.0.0.1:9000/token") {
+						t.Errorf("%s: does not name the issuer", line)
+					}
 				case strings.HasPrefix(line, "go run ./"):
-					served = true
+					served = served || !strings.HasSuffix(line, "/issuer")
 					if _, err := os.Stat(filepath.Join("..", words[2], "main.go")); err != nil {
 						t.Errorf("%s: %v", line, err)
 					}

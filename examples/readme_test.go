@@ -21,6 +21,7 @@ var seen = map[string][]string{
 	"fixture":         {"chunk 30", "COMPLETED", "INPUT_REQUIRED"},
 	"go-agent":        {"Incoterm? FOB or delivered?", "INPUT_REQUIRED"},
 	"hello":           {"Name: Hello", "Hello! You said: good morning", "COMPLETED"},
+	"supplier":        {"Security Requirement: partnerOAuth (quotes)", "Skill ID: contract-terms", "BRG-0042", "COMPLETED"},
 	"release-notes":   {"Release notes for 1.4.0", "Moving to 1.4.1", "COMPLETED"},
 	"writer":          {"For which readers is the summary?", "INPUT_REQUIRED"},
 }
@@ -38,18 +39,23 @@ func TestReadmeCommands(t *testing.T) {
 	for _, name := range names(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, base := folder(t, name), ""
+			dir, base, bearer := folder(t, name), "", ""
 			var output strings.Builder
 			for _, words := range commands(t, name) {
 				line := strings.Join(words, " ")
 				switch {
+				case strings.HasSuffix(line, "/issuer"):
+					issuer := startIssuer(t)
+					edit(t, filepath.Join(dir, "handoff.yaml"), "http://127.0.0.1:9000", issuer)
+					bearer = token(t, issuer, "quotes contracts")
+				case strings.HasPrefix(line, "TOKEN="): // it has been got already
 				case strings.HasPrefix(line, "go run "):
 					e, _ := run(t, name, moved(t, name))
 					base = e.base
 				case strings.HasPrefix(line, "bin/handoff serve "):
 					base = serveProgram(t, handoff, filepath.Join(dir, filepath.Base(words[3])))
 				case words[0] == "bin/handoff":
-					line = strings.ReplaceAll(line, "http://127.0.0.1:8080", base)
+					line = strings.NewReplacer("http://127.0.0.1:8080", base, "$TOKEN", bearer).Replace(line)
 					fmt.Fprintf(&output, "$ %s\n%s\n", line, runLine(t, handoff, line))
 				}
 			}
