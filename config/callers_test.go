@@ -28,7 +28,7 @@ callers:
 
 func TestCallers(t *testing.T) {
 	t.Parallel()
-	c, err := config.Parse([]byte(allCallers + minimal), "")
+	c, err := config.Parse([]byte(allCallers+minimal), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,19 +95,19 @@ func TestCallersAreChecked(t *testing.T) {
 		"a bad scope":          {`callers: {basic: [{user: a, password_hash: x, scopes: ["a b"]}]}`, "callers.basic[0].scopes[0]: is not a scope"},
 		"a public listener":    {"listen: 0.0.0.0:80\ncallers: {keys: false}", "listen: the node would listen beyond loopback"},
 	} {
-		_, err := config.Parse([]byte(tt.text + "\n" + minimal), "")
+		_, err := config.Parse([]byte(tt.text+"\n"+minimal), "")
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	// A credential of any kind is enough to listen beyond this machine.
 	for _, text := range []string{"keys: true", "oidc: [" + issuer + "]", `basic: [{user: a, password_hash: x}]`} {
-		if _, err := config.Parse([]byte("listen: 0.0.0.0:80\ncallers: {" + text + "}\n" + minimal), ""); err != nil {
+		if _, err := config.Parse([]byte("listen: 0.0.0.0:80\ncallers: {"+text+"}\n"+minimal), ""); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	agent := strings.Replace(minimal, "    name:", "    callers: {scopes: [\"a b\"]}\n    name:", 1)
-	if _, err := config.Parse([]byte("callers: {keys: true}\n" + agent), ""); err == nil || !strings.Contains(err.Error(), "callers.scopes[0]: is not a scope") {
+	if _, err := config.Parse([]byte("callers: {keys: true}\n"+agent), ""); err == nil || !strings.Contains(err.Error(), "callers.scopes[0]: is not a scope") {
 		t.Errorf("a bad scope of an agent: %v", err)
 	}
 }
