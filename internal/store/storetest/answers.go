@@ -70,6 +70,7 @@ func Fill(t *testing.T, s store.Store) {
 			t.Fatal(err)
 		}
 	}
+	fillWebhooks(t, s, rows[9], rows[11])
 	pending := claim("pending")
 	pending.Lease = epoch
 	commit(t, s, &store.Change{Claim: pending})
@@ -86,6 +87,25 @@ func Fill(t *testing.T, s store.Store) {
 	if err := s.Renew(t.Context(), epoch, -time.Second); err != nil { // has died
 		t.Fatal(err)
 	}
+}
+
+// fillWebhooks hangs webhooks on two tasks, one of which is given up. Jobs that
+// are not theirs stay as they are.
+func fillWebhooks(t *testing.T, s store.Store, live, dead *store.Task) {
+	t.Helper()
+	full := &store.Webhook{ID: "full", URL: "https://hooks.example/é?x=%00", Scheme: "Bearer", Secrets: []byte{0, 1}, Seq: 2}
+	commit(t, s, &store.Change{Task: live.Key, Webhook: full, Events: []store.Event{artifact("pushed")}})
+	commit(t, s, &store.Change{Task: live.Key, Webhook: &store.Webhook{ID: "bare", URL: "http://x"}})
+	commit(t, s, &store.Change{Task: dead.Key, Webhook: hook("dead"), Events: []store.Event{artifact("pushed")}})
+	job := store.Job{Kind: store.JobPush, Task: dead.ID, Key: "dead", Due: past.Add(-time.Hour)}
+	commit(t, s, &store.Change{Jobs: []store.Job{job}}) // the first that is due
+	jobs, err := s.Jobs(t.Context(), 1, time.Hour)
+	if err != nil || len(jobs) != 1 || jobs[0].Key != "dead" {
+		t.Fatalf("jobs: %v, %v", jobs, err)
+	}
+	deliver(t, s, &store.Delivery{
+		Job: jobs[0].ID, Attempt: 1, Task: dead.Key, Webhook: "dead", Outcome: store.DeliverNever, Stuck: dead.Seq + 1, Error: "HTTP status 400 é",
+	})
 }
 
 // furnishAs inserts a task with all that can belong to it, in the name of its
@@ -121,6 +141,8 @@ type Answers struct {
 	Next     time.Time
 	Jobs     []store.Job
 	Keys     []store.APIKey
+	Webhooks map[string][]store.Webhook // of the tasks that have any
+	Dead     []store.Webhook
 }
 
 // Diff says where the answers differ from those of another store, "" when they
@@ -175,6 +197,19 @@ func Ask(t *testing.T, s store.Store) *Answers {
 	check(err)
 	a.Keys, err = s.Keys(ctx)
 	check(err)
+	a.Dead, err = s.DeadWebhooks(ctx, node, nil, 100)
+	check(err)
+	a.Webhooks = map[string][]store.Webhook{}
+	for id := range a.Items {
+		hooks, err := s.Webhooks(ctx, node, id)
+		check(err)
+		if len(hooks) > 0 {
+			a.Webhooks[id] = hooks
+		}
+	}
+	if len(a.Webhooks) != 2 || len(a.Dead) != 1 {
+		t.Errorf("%d tasks have webhooks, %d of which were given up", len(a.Webhooks), len(a.Dead))
+	}
 	return a
 }
 

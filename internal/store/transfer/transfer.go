@@ -33,6 +33,7 @@ type Report struct {
 	Grants   int64
 	Jobs     int64
 	Keys     int64 // API keys
+	Webhooks int64
 	Released int64 // of the tasks: turns that a node had begun, and that the next nodes take over
 	Took     time.Duration
 }
@@ -173,6 +174,7 @@ func (m *mover) pass(p *record.Portion) error {
 	m.read.Add(p)
 	r := &m.report
 	r.Tasks, r.Claims, r.Grants, r.Jobs, r.Keys = m.read.Tasks, m.read.Claims, m.read.Grants, m.read.Jobs, m.read.Keys
+	r.Webhooks = m.read.Webhooks
 	if m.progress != nil {
 		m.progress("tasks", r.Tasks, m.heads.Tasks)
 		m.progress("events", r.Events, m.heads.Events)

@@ -70,7 +70,7 @@ func TestMoveFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Tasks != 39 || report.Claims != 42 || report.Grants != 39 || report.Jobs != 39 || report.Released == 0 || report.Took <= 0 {
+	if report.Tasks != 39 || report.Claims != 42 || report.Grants != 39 || report.Jobs != 40 || report.Webhooks != 3 || report.Released == 0 || report.Took <= 0 {
 		t.Errorf("report: %+v", report)
 	}
 	want := map[string][2]int64{"tasks": {report.Tasks, report.Tasks}, "events": {report.Events, report.Events}}
