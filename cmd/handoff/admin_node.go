@@ -56,7 +56,8 @@ func newAdminNodeCommand(a *app) *cobra.Command {
 	})
 	list.Long = `List the nodes that use the store of a node, newest last. A node that is not alive
 has given no sign of life for longer than its lease: others have taken over its
-tasks. What is told to differ should be the same on all of them.`
+tasks. It is forgotten a week later, when a node starts; one that was stopped is
+forgotten at once. What is told to differ should be the same on all of them.`
 	cmd.AddCommand(list)
 	return cmd
 }

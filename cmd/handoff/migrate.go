@@ -58,15 +58,15 @@ stand on the command line.`,
 	flags.StringVar(&f.to, "to", "", "the empty store to move it to")
 	for _, name := range []string{"from", "to"} {
 		_ = cmd.MarkFlagFilename(name, "db")
-		for _, other := range []string{"store", "dry-run", "show-sql"} {
-			cmd.MarkFlagsMutuallyExclusive(name, other)
-		}
 	}
 	return cmd
 }
 
 func (a *app) migrate(ctx context.Context, f *migrateFlags) error {
 	if f.cmd.Flags().Changed("from") || f.cmd.Flags().Changed("to") {
+		if err := f.checkMove(); err != nil {
+			return err
+		}
 		return a.move(ctx, f)
 	}
 	c, err := f.givenStore()
@@ -86,6 +86,19 @@ func (a *app) migrate(ctx context.Context, f *migrateFlags) error {
 		}
 	}
 	return a.tellMigrated(t, f)
+}
+
+// checkMove refuses options that do not go with moving a store.
+func (f *migrateFlags) checkMove() error {
+	if f.cmd.Flags().Changed("store") {
+		return usagef("--store goes without --from and --to").hint("Name the old store with --from and the new one with --to")
+	}
+	for _, name := range []string{"dry-run", "show-sql"} {
+		if f.cmd.Flags().Changed(name) {
+			return usagef("--%s goes without --from and --to", name).hint("See what the tables of the new store lack with: handoff migrate --%s --store STORE", name)
+		}
+	}
+	return nil
 }
 
 // step is a migration of either kind of store.

@@ -132,8 +132,18 @@ func (s *Store) Ping(ctx context.Context) error {
 	}
 }
 
-// ErrBackup says that the database is backed up with its own tools.
-var ErrBackup = fmt.Errorf("a PostgreSQL store has no backup of its own: use pg_dump, or the continuous archiving of the server: %w", errors.ErrUnsupported)
+// ErrBackup says that the database is backed up with its own tools. It is an
+// errors.ErrUnsupported.
+var ErrBackup error = backupError{}
+
+type backupError struct{}
+
+// Error says what to do instead.
+func (backupError) Error() string {
+	return "a PostgreSQL store is backed up with the tools of its server: pg_dump, or continuous archiving"
+}
+
+func (backupError) Unwrap() error { return errors.ErrUnsupported }
 
 // Backup is not supported: it returns ErrBackup, and makes no file.
 func (s *Store) Backup(context.Context, string) error { return ErrBackup }

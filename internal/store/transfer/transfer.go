@@ -55,7 +55,8 @@ type place interface {
 
 // Move copies all that the store from keeps to the store to, which has to be
 // empty; each is sqlite:PATH or a postgres:// URL. It does so in one
-// transaction: after an error, to is as empty as before. From stays as it is,
+// transaction: after an error, to is as empty as before, and a file that was not
+// there is gone again. From stays as it is,
 // but that its tables are brought up to date. A store that a node uses is
 // ErrInUse, and no node can begin to use one of them meanwhile.
 //
@@ -72,11 +73,16 @@ func Move(ctx context.Context, from, to string, opts Options) (report Report, er
 		return report, fmt.Errorf("open the store to read from: %w", err)
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	remove := unmake(to)
 	target, err := open(ctx, to, true)
 	if err != nil {
 		return report, fmt.Errorf("open the store to fill: %w", err)
 	}
-	defer func() { err = errors.Join(err, target.Close()) }()
+	defer func() {
+		if err = errors.Join(err, target.Close()); err != nil {
+			err = errors.Join(err, remove())
+		}
+	}()
 
 	m := &mover{progress: opts.Progress}
 	err = target.Import(ctx, func(put func(*record.Portion) error) error {
@@ -125,6 +131,34 @@ func open(ctx context.Context, dsn string, make bool) (place, error) {
 		return s, nil
 	}
 	return nil, errors.New("write the store like sqlite:handoff.db or postgres://USER:PASSWORD@HOST:5432/DATABASE")
+}
+
+// unmake returns what removes the files of a store that is not there yet, once it
+// is made and closed. Other stores it leaves alone.
+func unmake(dsn string) func() error {
+	scheme, path, _ := strings.Cut(dsn, ":")
+	if scheme != "sqlite" {
+		return func() error { return nil }
+	}
+	var made []string
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		_, err := os.Lstat(path + suffix)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			made = append(made, path+suffix)
+		case suffix == "":
+			return func() error { return nil }
+		}
+	}
+	return func() error {
+		var errs []error
+		for _, file := range made {
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+		}
+		return errors.Join(errs...)
+	}
 }
 
 // mover hands portions from one store to the other, and checks that they are

@@ -127,6 +127,9 @@ func TestRefused(t *testing.T) {
 			if err == nil || tt.want != nil && !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "s3cr3t") {
 				t.Errorf("error %v, want %v that says %q", err, tt.want, tt.says)
 			}
+			if path, ok := strings.CutPrefix(tt.to, "sqlite:"); ok && filepath.Base(path) == "to.db" {
+				wantNothing(t, path)
+			}
 		})
 	}
 	if _, err := os.Stat(from + ".none"); !errors.Is(err, fs.ErrNotExist) {
@@ -152,9 +155,14 @@ func TestDamaged(t *testing.T) {
 			if _, err := transfer.Move(t.Context(), "sqlite:"+from, "sqlite:"+to, transfer.Options{}); err == nil || !strings.Contains(err.Error(), "damaged") {
 				t.Errorf("moved: %v", err)
 			}
+			wantNothing(t, to)
 			openFile(t, to).Close()
+			execute(t, from, "DELETE FROM tasks WHERE key = 6")
+			if _, err := transfer.Move(t.Context(), "sqlite:"+from, "sqlite:"+to, transfer.Options{}); err == nil {
+				t.Error("moved")
+			}
 			if n, err := sqlite.Inspect(t.Context(), to); n != 0 || err != nil {
-				t.Errorf("%d tasks came over, %v", n, err)
+				t.Errorf("into a store that was there: %d tasks came over, %v", n, err)
 			}
 			if _, err := transfer.Move(t.Context(), "sqlite:"+filled(t), "sqlite:"+to, transfer.Options{}); err != nil {
 				t.Errorf("move afterwards: %v", err)
@@ -172,8 +180,14 @@ func TestMoveEnds(t *testing.T) {
 	if err == nil {
 		t.Error("moved")
 	}
-	openFile(t, to).Close()
-	if n, err := sqlite.Inspect(t.Context(), to); n != 0 || err != nil {
-		t.Errorf("%d tasks came over, %v", n, err)
+	wantNothing(t, to)
+}
+
+// wantNothing checks that a store was not made, or is gone with all its files.
+func wantNothing(t *testing.T, file string) {
+	t.Helper()
+	left, err := filepath.Glob(file + "*")
+	if len(left) > 0 || err != nil {
+		t.Errorf("there are %v, %v", left, err)
 	}
 }
