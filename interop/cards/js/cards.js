@@ -10,6 +10,7 @@ const built = join(here, '..', 'build', 'cards');
 
 export const algorithms = ['ES256', 'EdDSA', 'RS256'];
 export const names = readdirSync(join(here, '..', 'cards')).map((file) => file.replace(/\.json$/, ''));
+export const served = ['served', 'extended']; // by a node, the second for callers with a credential
 export const jwks = JSON.parse(readFileSync(join(built, 'jwks.json'), 'utf8'));
 export const plain = (name) => JSON.parse(readFileSync(join(here, '..', 'cards', `${name}.json`), 'utf8'));
 export const signed = (name, algorithm) => JSON.parse(readFileSync(join(built, `${name}.${algorithm}.json`), 'utf8'));

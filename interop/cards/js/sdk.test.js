@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import {webcrypto} from 'node:crypto';
 import test from 'node:test';
 import {generateAgentCardSignature, verifyAgentCardSignature} from '@a2a-js/sdk';
-import {algorithms, handoffVerify, names, plain, publicKey, signed} from './cards.js';
+import {algorithms, handoffVerify, names, plain, publicKey, served, signed} from './cards.js';
 
 const verify = verifyAgentCardSignature(async (kid) => publicKey(kid));
 console.debug = () => {}; // the SDK tells each signature that does not fit
 
-for (const name of names) {
+for (const name of [...names, ...served]) {
   for (const algorithm of algorithms) {
     test(`${name}, ${algorithm}`, async () => {
       await verify(signed(name, algorithm));

@@ -16,6 +16,7 @@ from jwt.api_jwk import PyJWK
 HERE = pathlib.Path(__file__).parent
 BUILT = HERE.parent / "build" / "cards"
 ALGORITHMS = ["ES256", "EdDSA", "RS256"]
+SERVED = ["served", "extended"]  # by a node, the second for callers with a credential
 NAMES = sorted(p.stem for p in (HERE.parent / "cards").glob("*.json"))
 
 

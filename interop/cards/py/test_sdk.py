@@ -5,7 +5,7 @@ import unittest
 
 from a2a.client.card_resolver import parse_agent_card
 from a2a.utils.signing import create_agent_card_signer
-from cards import ALGORITHMS, NAMES, handoff_verify, is_verified, plain, signed
+from cards import ALGORITHMS, NAMES, SERVED, handoff_verify, is_verified, plain, signed
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from google.protobuf.json_format import MessageToDict
@@ -16,13 +16,13 @@ PARTIAL = {"scopeless", "empty-parameters", "combined"}
 
 class Verify(unittest.TestCase):
     def test_cards(self):
-        for name in NAMES:
+        for name in NAMES + SERVED:
             for algorithm in ALGORITHMS:
                 with self.subTest(card=name, algorithm=algorithm):
                     self.assertTrue(is_verified(signed(name, algorithm)))
 
     def test_changed_cards(self):
-        for name in NAMES:
+        for name in NAMES + SERVED:
             with self.subTest(card=name):
                 card = signed(name, "ES256")
                 card["supportedInterfaces"][0]["url"] = "https://b.example/rpc"
