@@ -18,6 +18,9 @@ const (
 	// resolvePause is the time between two questions for the outcome of a commit
 	// while the database is away.
 	resolvePause = 100 * time.Millisecond
+	// fullPause is the time between two attempts to get one more connection of a
+	// server that has no more.
+	fullPause = 20 * time.Millisecond
 )
 
 // committer commits changes over a connection of its own. It belongs to the
@@ -38,7 +41,12 @@ type committer struct {
 func (k *committer) loop() {
 	defer k.disconnect()
 	batch := make([]*op, 0, k.queue.limit)
-	for first := range k.queue.waiting {
+	for {
+		k.await()
+		first, ok := <-k.queue.waiting
+		if !ok {
+			return
+		}
 		batch = k.queue.gather(append(batch[:0], first))
 		began := time.Now()
 		k.commit(batch)
@@ -48,6 +56,24 @@ func (k *committer) loop() {
 		for i, o := range batch {
 			o.done <- struct{}{}
 			batch[i] = nil
+		}
+	}
+}
+
+// await leaves the changes to the other committers as long as the server has no
+// connection for this one.
+func (k *committer) await() {
+	for k.conn == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+		err := k.connect(ctx)
+		cancel()
+		if !isFull(err) || k.queue.connected.Load() == 0 {
+			return // connected, or to be told by the next batch
+		}
+		select {
+		case <-time.After(10 * resolvePause):
+		case <-k.queue.ended:
+			return
 		}
 	}
 }
@@ -135,11 +161,13 @@ func (k *committer) connect(ctx context.Context) error {
 	if k.conn != nil && !k.conn.IsClosed() {
 		return nil
 	}
+	k.disconnect()
 	conn, err := pgx.ConnectConfig(ctx, k.config)
 	if err != nil {
 		return err
 	}
 	k.conn, k.batch = conn, 0
+	k.queue.connected.Add(1)
 	k.realms.forget() // the server may be another one, which knows less
 	k.id = make([]byte, 16)
 	_, _ = rand.Read(k.id) // never fails
@@ -156,6 +184,7 @@ func (k *committer) disconnect() {
 	defer cancel()
 	_ = k.conn.Close(ctx) // whether it heard us or not
 	k.conn = nil
+	k.queue.connected.Add(-1)
 }
 
 // outcome finds out what became of a transaction whose answer was lost. It

@@ -50,8 +50,11 @@ func parse(dsn string) (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.DialFunc = dialer.DialContext
 	params := config.ConnConfig.RuntimeParams
+	if _, set := params["application_name"]; !set {
+		params["application_name"] = "handoff"
+	}
+	var settings strings.Builder
 	for name, value := range map[string]string{
-		"application_name":                    "handoff",
 		"idle_in_transaction_session_timeout": fmt.Sprint(idleTimeout.Milliseconds()),
 		"lock_timeout":                        fmt.Sprint(lockTimeout.Milliseconds()),
 		// Every statement of this package goes through an index. A new table has
@@ -66,8 +69,12 @@ func parse(dsn string) (*pgxpool.Config, error) {
 		"jit":               "off",
 	} {
 		if _, set := params[name]; !set {
-			params[name] = value
+			settings.WriteString("SET " + name + " = '" + value + "';")
 		}
+	}
+	// Poolers refuse most parameters at the start of a connection.
+	config.ConnConfig.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		return conn.Exec(ctx, settings.String()).Close()
 	}
 	return config, nil
 }
@@ -153,6 +160,9 @@ func isCollision(err error) bool {
 }
 
 const uniqueViolation = "23505"
+
+// isFull reports whether the server or a limit of it refuses one more connection.
+func isFull(err error) bool { return code(err) == "53300" }
 
 // isPoison reports whether an error is that of one change, and not of the
 // database or the connection: data that does not fit, a constraint, or a limit

@@ -492,3 +492,55 @@ func TestDatabaseWasAway(t *testing.T) {
 	execute(t, dsn, "UPDATE claims SET expires = 0")
 	check("after it was renewed", "left", "short")
 }
+
+// TestFewConnections lets a node work with the connections that it gets, though it
+// would like more.
+func TestFewConnections(t *testing.T) {
+	t.Parallel()
+	s := ownServer(t, false)
+	execute(t, s.DSN(), "CREATE ROLE few LOGIN CONNECTION LIMIT 3", "CREATE SCHEMA few AUTHORIZATION few")
+	node := openAt(t, withSchema(postgrestest.With(s.DSN(), "user", "few"), "few"), postgres.Options{Readers: 8})
+	var group sync.WaitGroup
+	for w := range 16 {
+		group.Go(func() {
+			for i := range 20 {
+				id := fmt.Sprintf("t-%d-%d", w, i)
+				if err := node.Commit(t.Context(), working(id)); err != nil {
+					t.Errorf("commit: %v", err)
+					return
+				}
+				if _, err := node.Task(t.Context(), store.ForAll(), id); err != nil {
+					t.Errorf("read: %v", err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestTimeGoesBack sees to it that a node stops whose number a database that went
+// back in time has given to another.
+func TestTimeGoesBack(t *testing.T) {
+	t.Parallel()
+	dsn := withSchema(sharedDSN, newSchema(t))
+	node := openAt(t, dsn, postgres.Options{})
+	epoch, err := node.Join(t.Context(), store.Node{Name: "a"}, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Renew(t.Context(), epoch, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, dsn, "DELETE FROM nodes", fmt.Sprintf("SELECT setval('epochs', %d, false)", epoch))
+	other := openAt(t, dsn, postgres.Options{})
+	if again, err := other.Join(t.Context(), store.Node{Name: "b"}, time.Hour); err != nil || again != epoch {
+		t.Fatalf("epoch %d, %v", again, err)
+	}
+	if err := node.Renew(t.Context(), epoch, time.Hour); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("renewal of a number that is another node's: %v", err)
+	}
+	if err := other.Renew(t.Context(), epoch, time.Hour); err != nil {
+		t.Error(err)
+	}
+}

@@ -48,7 +48,7 @@ func (g *gate) note(err error) {
 // does not answer. A connection that broke says nothing yet: what the next one
 // comes to does.
 func isGone(err error) bool {
-	if err == nil || isRefused(err) {
+	if err == nil || isRefused(err) || isFull(err) {
 		return false
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {

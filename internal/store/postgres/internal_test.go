@@ -127,7 +127,9 @@ func TestBadDSN(t *testing.T) {
 // TestAdvice has advice for errors of servers that are not easily had here.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
-	refused := func(code, message string) error { return &pgconn.PgError{Severity: "FATAL", Code: code, Message: message} }
+	refused := func(code, message string) error {
+		return &pgconn.PgError{Severity: "FATAL", Code: code, Message: message}
+	}
 	for _, tt := range []struct {
 		err       error
 		advice    string

@@ -17,6 +17,7 @@ const forgetAfter = 7 * 24 * time.Hour
 
 // Join enters a node. Leases run on the time of the database.
 func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) (epoch int64, err error) {
+	var started int64
 	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		for _, statement := range []string{
 			"DELETE FROM nodes n WHERE n.expires < " + nowSQL + " - $1 AND NOT " + aliveSQL,
@@ -27,16 +28,23 @@ func (s *Store) Join(ctx context.Context, n store.Node, lease time.Duration) (ep
 			}
 		}
 		return tx.QueryRow(ctx, "INSERT INTO nodes (epoch, started, expires, lease, node, version, url, digest) VALUES (nextval('epochs'), "+
-			nowSQL+", "+nowSQL+" + $1, $1, $2, $3, $4, $5) RETURNING epoch",
-			lease.Milliseconds(), []byte(n.Name), []byte(n.Version), []byte(n.URL), record.AppendDigest(nil, n.Digest)).Scan(&epoch)
+			nowSQL+", "+nowSQL+" + $1, $1, $2, $3, $4, $5) RETURNING epoch, started",
+			lease.Milliseconds(), []byte(n.Name), []byte(n.Version), []byte(n.URL), record.AppendDigest(nil, n.Digest)).Scan(&epoch, &started)
 	})
+	if err == nil {
+		s.joined.Store(epoch, started)
+	}
 	return epoch, err
 }
 
 // Renew keeps a node alive.
 func (s *Store) Renew(ctx context.Context, epoch int64, lease time.Duration) error {
 	return s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error { // twice is no harm
-		tag, err := c.Exec(ctx, "UPDATE nodes SET expires = "+nowSQL+" + $2, lease = $2 WHERE epoch = $1", epoch, lease.Milliseconds())
+		sql, args := "UPDATE nodes SET expires = "+nowSQL+" + $2, lease = $2 WHERE epoch = $1", []any{epoch, lease.Milliseconds()}
+		if started, ok := s.joined.Load(epoch); ok {
+			sql, args = sql+" AND started = $3", append(args, started)
+		}
+		tag, err := c.Exec(ctx, sql, args...)
 		if err == nil && tag.RowsAffected() == 0 {
 			return store.ErrConflict
 		}

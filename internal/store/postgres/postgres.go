@@ -61,8 +61,11 @@ func (o *Options) setDefaults() {
 type Store struct {
 	pool  *pgxpool.Pool
 	queue *queue
-	fold  *folder
-	gate  gate
+	// joined has, by epoch, when this process has joined. A database that went back
+	// in time gives an epoch out again.
+	joined sync.Map
+	fold   *folder
+	gate   gate
 
 	closing sync.Once
 }
@@ -189,6 +192,13 @@ func (s *Store) bounded(ctx context.Context, do func(ctx context.Context) error)
 // try calls do with a connection.
 func (s *Store) try(ctx context.Context, do func(ctx context.Context, c *pgxpool.Conn) error) error {
 	c, err := s.pool.Acquire(ctx)
+	for ; isFull(err) && s.pool.Stat().TotalConns() > 0; c, err = s.pool.Acquire(ctx) {
+		select { // one of those that there are will be free
+		case <-time.After(fullPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 	if err != nil {
 		if s.queue.isClosed() {
 			return errClosed

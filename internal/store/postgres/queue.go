@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,9 @@ type queue struct {
 	closed  bool
 	waiting chan *op
 	ended   chan struct{} // closed with the queue
+
+	connected atomic.Int32 // committers that have a connection
+
 	running sync.WaitGroup
 }
 
