@@ -51,7 +51,7 @@ func (d *doctor) bus(b *busStatus) {
 	case b.Connected:
 		d.ok("bus", "%s", d.busText(b))
 	default:
-		d.warn("bus", "Check that the server runs and takes the node's credentials; until then nodes notice changes of each other a second later", "%s", d.busText(b))
+		d.warn("bus", "Check that the server runs, takes the node's credentials and lets it publish and subscribe (the node's log says what is refused); until then nodes notice changes of each other up to a second later", "%s", d.busText(b))
 	}
 }
 

@@ -24,7 +24,8 @@ const (
 	natsTimeout  = 2 * time.Second
 	natsPing     = 10 * time.Second
 	natsPort     = "4222"
-	maxFile      = 1 << 20 // bytes of a file of credentials or certificates
+	natsRetry    = 2 * time.Second // until the next attempt to subscribe
+	maxFile      = 1 << 20         // bytes of a file of credentials or certificates
 	maxAddresses = 64
 )
 
@@ -215,6 +216,10 @@ type natsLink struct {
 	awaited bool                   // the first attempt to connect failed
 	closed  chan struct{}          // closed when the connection is
 	current atomic.Pointer[string] // host:port that is connected; nil for none
+
+	// What follows is used by the subscription and by attempts to have it again,
+	// which come one after the other.
+	subscription *nats.Subscription
 }
 
 // options returns those of the connection.
@@ -253,8 +258,14 @@ func (l *natsLink) options() []nats.Option {
 			l.relay.log.seldom("the bus cannot be reached; the node polls until it can", err, "server", l.servers)
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if errors.Is(err, nats.ErrSlowConsumer) {
+			switch {
+			case errors.Is(err, nats.ErrSlowConsumer):
 				l.relay.restore()
+			case isRefusal(err, publishing):
+				return // send tells it
+			case isRefusal(err, subscribing):
+				<-l.ready
+				l.deafen()
 			}
 			l.relay.log.seldom("the bus has a problem", err, "server", l.servers)
 		}),
@@ -268,7 +279,48 @@ func (l *natsLink) subscribe() error {
 	if err != nil {
 		return err
 	}
+	l.subscription = s
 	return s.SetPendingLimits(natsPending, natsPending*maxMessage)
+}
+
+// What a user may not do, as the server words it.
+const (
+	publishing  = "Publish to"
+	subscribing = "Subscription to"
+)
+
+// isRefusal reports whether the server says that the user may not do something.
+func isRefusal(err error, what string) bool {
+	return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), what)
+}
+
+// refused returns what the server has refused since the error that was the last
+// one before, once it has answered.
+func (l *natsLink) refused(before error, what string) error {
+	//nolint:errorlint // Every refusal is an error of its own.
+	if err := l.conn.LastError(); err != before && isRefusal(err, what) {
+		return err
+	}
+	return nil
+}
+
+// deafen notes that the user may not subscribe, and tries again later: a server
+// does not tell when that has changed.
+func (l *natsLink) deafen() {
+	l.relay.mark(incoming, false)
+	time.AfterFunc(natsRetry, func() {
+		if l.relay.ctx.Err() != nil || !l.conn.IsConnected() {
+			return // a new connection subscribes
+		}
+		before := l.conn.LastError()
+		_ = l.subscription.Unsubscribe()
+		if l.subscribe() != nil || l.conn.FlushTimeout(sendTimeout) != nil || l.refused(before, subscribing) != nil {
+			return // it is lost, or refused, and one of the handlers is called
+		}
+		l.relay.mark(incoming, true)
+		l.relay.log.info("the bus is heard again", "server", l.server())
+		l.relay.restore()
+	})
 }
 
 // connected is called when a connection is there that was not.
@@ -313,6 +365,7 @@ func (l *natsLink) send(ctx context.Context, messages [][]byte) error {
 	if len(messages) == 0 {
 		return nil
 	}
+	before := l.conn.LastError()
 	for _, m := range messages {
 		if err := l.conn.Publish(l.subject, m); err != nil {
 			return fmt.Errorf("publish: %w", err)
@@ -323,7 +376,7 @@ func (l *natsLink) send(ctx context.Context, messages [][]byte) error {
 	if err := l.conn.FlushWithContext(ctx); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	return nil
+	return l.refused(before, publishing)
 }
 
 // server implements link.

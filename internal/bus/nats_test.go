@@ -446,6 +446,51 @@ func TestNATSSaysWhatTheUserMayNot(t *testing.T) {
 	n.Publish(bus.Hint{Task: "t", Seq: 1})
 	n.log.says(t, "handoff.hints.c")
 	n.log.hidesAll(t, "hunter2")
+	if state := n.State(); state.Connected || state.Sent != 0 {
+		t.Errorf("state %+v", state)
+	}
+}
+
+// TestNATSWithoutRights takes a right away from a node that runs, and gives it
+// back.
+func TestNATSWithoutRights(t *testing.T) {
+	t.Parallel()
+	none := &server.SubjectPermission{Deny: []string{">"}}
+	for name, denied := range map[string]*server.Permissions{"publish": {Publish: none}, "subscribe": {Subscribe: none}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			users := func(p *server.Permissions) []*server.User {
+				return []*server.User{{Username: "node", Password: "hunter2", Permissions: p}, {Username: "other", Password: "hunter2"}}
+			}
+			options := server.Options{Users: users(denied)}
+			s := startServer(t, options)
+			n := startNATS(t, "c", at("nats://node:hunter2@", s), bus.NATSOptions{})
+			other := startNATS(t, "c", at("nats://other:hunter2@", s), bus.NATSOptions{})
+			n.Publish(bus.Hint{Task: "first", Seq: 1})
+			n.log.says(t, "ermissions")
+			if state := n.State(); state.Connected {
+				t.Errorf("state %+v", state)
+			}
+
+			options.Host, options.Port, options.NoSigs, options.NoLog = "127.0.0.1", port(s), true, true
+			options.Users = users(nil)
+			if err := s.ReloadOptions(&options); err != nil {
+				t.Fatal(err)
+			}
+			if name == "publish" {
+				other.hears(t, bus.Hint{Task: "first", Seq: 1}) // it has waited
+				n.Publish(bus.Hint{Task: "second", Seq: 2})
+				other.hears(t, bus.Hint{Task: "second", Seq: 2}) // the first one is done with
+			} else {
+				n.isRestored(t)
+				other.Publish(bus.Hint{Task: "second", Seq: 2})
+				n.hears(t, bus.Hint{Task: "second", Seq: 2})
+			}
+			if state := n.State(); !state.Connected {
+				t.Errorf("state %+v", state)
+			}
+		})
+	}
 }
 
 // A server that accepts connections and says nothing does not hold up the end.
