@@ -14,6 +14,8 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/a2a/v03"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/wire"
 )
 
@@ -439,4 +441,24 @@ func TestVersion03CardsAndTenants(t *testing.T) {
 			t.Errorf("the address %q itself: %d %s", path, status, text)
 		}
 	}
+}
+
+func TestExtendedCardIn03(t *testing.T) {
+	onBoth(t, func(t *testing.T, b binding) {
+		n := newNode(t, setting{agent: func(a *wire.Agent) {
+			both(a)
+			a.ExtendedCard = true
+			a.Extended = func(_ *http.Request, _ string, caller *auth.Principal, old bool) (card.Document, bool, error) {
+				return card.NewDocument(fmt.Appendf(nil, `{"for":%q,"old":%v}`, caller.Subject, old)), true, nil
+			}
+		}})
+		get := asked{method: v03.MethodExtendedCard, params: "null", verb: "GET", path: "v1/card"}
+		want := map[binding]string{rpc: `{"jsonrpc":"2.0","id":7,"result":{"for":"ann","old":true}}`, rest: `{"for":"ann","old":true}`}[b]
+		if _, text := n.ask(b, get, as("acme/ann")); text != want {
+			t.Errorf("%s, not %s", text, want)
+		}
+		if status, text := n.ask(b, get); status != 401 {
+			t.Errorf("without credentials: %d %s", status, text)
+		}
+	})
 }
