@@ -194,8 +194,8 @@ func deliver(ctx context.Context, tx pgx.Tx, d *store.Delivery) (left bool, err 
 	}
 	var q pgx.Batch
 	end := func() { q.Queue("DELETE FROM jobs WHERE id = $1", d.Job) }
-	again := func() {
-		q.Queue("UPDATE jobs SET due = "+nowSQL+" + $2 WHERE id = $1", d.Job, d.Wait.Milliseconds())
+	again := func() { // the claim is over, so that nobody holds it
+		q.Queue("UPDATE jobs SET due = "+nowSQL+" + $2, attempt = attempt + 1 WHERE id = $1", d.Job, d.Wait.Milliseconds())
 	}
 	const failed = "UPDATE webhooks SET failures = failures + 1, failing = CASE failing WHEN 0 THEN " + nowSQL + " ELSE failing END, stuck = $3, error = $4"
 	const which = " WHERE task = $1 AND id = $2"

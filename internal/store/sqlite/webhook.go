@@ -247,8 +247,8 @@ func (w *writer) deliver(d *store.Delivery, at time.Time) (left bool, err error)
 		_, err := w.conn.run("DELETE FROM jobs WHERE id=?", d.Job)
 		return err
 	}
-	again := func() error {
-		_, err := w.conn.run("UPDATE jobs SET due=? WHERE id=?", at.Add(d.Wait).UnixMilli(), d.Job)
+	again := func() error { // the claim is over, so that nobody holds it
+		_, err := w.conn.run("UPDATE jobs SET due=?, attempt=attempt+1 WHERE id=?", at.Add(d.Wait).UnixMilli(), d.Job)
 		return err
 	}
 	switch d.Outcome {

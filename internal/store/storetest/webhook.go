@@ -315,6 +315,11 @@ func testWebhookGone(t *testing.T, s store.Store) {
 func testWebhookFences(t *testing.T, s store.Store) {
 	row := hooked(t, s, "t")
 	commit(t, s, &store.Change{Task: row.Key, Events: []store.Event{artifact("1")}})
+	put := claimPush(t, s, "t")
+	deliver(t, s, &store.Delivery{Job: put.ID, Attempt: put.Attempt, Task: row.Key, Webhook: "h", Outcome: store.DeliverLater})
+	if err := s.HoldJob(t.Context(), put.ID, put.Attempt, time.Hour); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("a claim that was given up is held: %v", err)
+	}
 	jobs, err := s.Jobs(t.Context(), 9, 0)
 	if err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
