@@ -98,7 +98,7 @@ with the journals:
 // report writes a page: the text, and the counts. A text has %[1]s for each
 // backquote.
 func (l *ledger) report(w io.Writer, text, command string) {
-	fmt.Fprintf(w, text, "`")
+	fmt.Fprint(w, strings.ReplaceAll(text, "%[1]s", "`"))
 	fmt.Fprintf(w, "What %s%s%s counted:\n\n| count | what |\n| ---: | --- |\n", "`", command, "`")
 	for _, line := range l.lines() {
 		number, name, _ := strings.Cut(strings.TrimSpace(line), "  ")

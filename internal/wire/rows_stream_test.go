@@ -631,3 +631,25 @@ func tail(t *testing.T, events []*event, after string) []string {
 	}
 	return list
 }
+
+// Clients that split events at every line break of Unicode get whole ones.
+func TestSeparatorsInEvents(t *testing.T) {
+	onBoth(t, func(t *testing.T, b binding) {
+		n := newNode(t, setting{})
+		const text = "a\u2028b\u2029c\u0085d"
+		s := n.stream(b, "SendStreamingMessage", send("echo "+text))
+		events := s.rest()
+		var seen []string
+		for _, e := range events {
+			if strings.ContainsAny(string(e.Raw), "\u2028\u2029\u0085") {
+				t.Errorf("an event has a separator: %q", e.Data)
+			}
+			if e.ArtifactUpdate != nil {
+				seen = append(seen, e.ArtifactUpdate.Artifact.Parts[0].Text)
+			}
+		}
+		if diff := cmp.Diff([]string{text}, seen); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -289,6 +289,7 @@ func (w *eventWriter) frame(f *engine.Frame) error {
 			return errOver
 		}
 	}
+	body = escapeSeparators(body)
 	buf := w.buffer()
 	if f.Seq > 0 {
 		*buf = append(*buf, "id: "...)
@@ -339,6 +340,25 @@ func oneLine(b []byte) {
 			rest = rest[i+1:]
 		}
 	}
+}
+
+// separators are U+0085, U+2028 and U+2029 as they are in UTF-8, and how JSON may
+// write them instead.
+var separators = [...]struct{ char, escaped []byte }{
+	{[]byte("\u0085"), []byte(`\u0085`)},
+	{[]byte("\u2028"), []byte(`\u2028`)},
+	{[]byte("\u2029"), []byte(`\u2029`)},
+}
+
+// escapeSeparators escapes the characters at which some clients end a line that
+// the format of events does not end (HTML §9.2.5). In JSON they are only in texts.
+func escapeSeparators(body []byte) []byte {
+	for i := range separators {
+		if bytes.Contains(body, separators[i].char) {
+			body = bytes.ReplaceAll(body, separators[i].char, separators[i].escaped)
+		}
+	}
+	return body
 }
 
 // flush sends what waits to be written, and lets go of its buffer.
