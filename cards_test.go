@@ -41,6 +41,7 @@ callers:
     - {user: alice, password_hash: "%[2]s", scopes: [quotes, contracts]}
     - {user: bob, password_hash: "%[2]s", scopes: [quotes]}
     - {user: carol, password_hash: "%[2]s"}
+    - {user: dave, password_hash: "%[2]s", tenant: acme, scopes: [quotes]}
 agents:
   supplier:
     name: Supplier
@@ -363,6 +364,30 @@ func TestExtendedCardIsPrivate(t *testing.T) {
 	}
 	if got := s.ask("GET", "/agents/supplier/v1/acme/extendedAgentCard", "alice", ""); got.status == http.StatusOK {
 		t.Errorf("a caller of no tenant has the card of one: %s", got.body)
+	}
+}
+
+// The extended card of a tenant is for its own callers, and leads to the tenant.
+func TestExtendedCardOfTenant(t *testing.T) {
+	t.Parallel()
+	s := newSuppliers(t, "")
+	var shown a2a.AgentCard
+	if got := s.ask("GET", "/agents/supplier/v1/acme/extendedAgentCard", "dave", ""); got.status != http.StatusOK || a2a.Unmarshal(got.body, &shown) != nil {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	for _, i := range shown.SupportedInterfaces {
+		if i.Tenant != "acme" && i.Tenant != "supplier/acme" {
+			t.Errorf("%+v", i)
+		}
+	}
+	rpc := s.ask("POST", "/agents/supplier/rpc", "dave", `{"jsonrpc":"2.0","id":1,"method":"GetExtendedAgentCard","params":{"tenant":"acme"}}`)
+	if !bytes.Contains(rpc.body, []byte(`"tenant":"acme"`)) {
+		t.Errorf("%s", rpc.body)
+	}
+	for _, user := range []string{"alice", ""} {
+		if got := s.ask("GET", "/agents/supplier/v1/acme/extendedAgentCard", user, ""); got.status == http.StatusOK {
+			t.Errorf("%q has the card of another tenant: %s", user, got.body)
+		}
 	}
 }
 
