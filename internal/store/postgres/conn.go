@@ -53,30 +53,43 @@ func parse(dsn string) (*pgxpool.Config, error) {
 	if _, set := params["application_name"]; !set {
 		params["application_name"] = "handoff"
 	}
-	var settings strings.Builder
-	for name, value := range map[string]string{
-		"idle_in_transaction_session_timeout": fmt.Sprint(idleTimeout.Milliseconds()),
-		"lock_timeout":                        fmt.Sprint(lockTimeout.Milliseconds()),
-		// Every statement of this package goes through an index. A new table has
-		// no statistics, and the plan that is made for it then would be kept
-		// when it has grown.
-		"enable_seqscan":   "off",
-		"enable_hashjoin":  "off",
-		"enable_mergejoin": "off",
-		// A page is a few rows at the start of an index. A bitmap would read all
-		// that match, and sort them.
-		"enable_bitmapscan": "off",
-		"jit":               "off",
-	} {
-		if _, set := params[name]; !set {
-			settings.WriteString("SET " + name + " = '" + value + "';")
+	config.ConnConfig.AfterConnect = settle(params)
+	return config, nil
+}
+
+// sessionSettings are what a connection sets where the DSN does not say
+// otherwise.
+var sessionSettings = []struct{ name, value string }{
+	{"idle_in_transaction_session_timeout", fmt.Sprint(idleTimeout.Milliseconds())},
+	{"lock_timeout", fmt.Sprint(lockTimeout.Milliseconds())},
+	// Every statement of this package goes through an index. A new table has no
+	// statistics, and the plan that is made for it then would be kept when it has
+	// grown.
+	{"enable_seqscan", "off"},
+	{"enable_hashjoin", "off"},
+	{"enable_mergejoin", "off"},
+	// A page is a few rows at the start of an index. A bitmap would read all that
+	// match, and sort them.
+	{"enable_bitmapscan", "off"},
+	{"jit", "off"},
+}
+
+// settle returns what makes the settings of a new connection. They do not come
+// with its first message, since a pooler would refuse them there.
+func settle(given map[string]string) pgconn.AfterConnectFunc {
+	var list []string
+	for _, s := range sessionSettings {
+		if _, set := given[s.name]; !set {
+			list = append(list, "SET "+s.name+" = '"+s.value+"'")
 		}
 	}
-	// Poolers refuse most parameters at the start of a connection.
-	config.ConnConfig.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
-		return conn.Exec(ctx, settings.String()).Close()
+	sql := strings.Join(list, "; ")
+	return func(ctx context.Context, conn *pgconn.PgConn) error {
+		if err := conn.Exec(ctx, sql).Close(); err != nil {
+			return fmt.Errorf("set up connection: %w", err)
+		}
+		return nil
 	}
-	return config, nil
 }
 
 // checkedSettings are those of a DSN that pgx says something about by name.

@@ -278,6 +278,10 @@ func Advice(err error) string {
 		return "Check the user, the database and sslmode of the store against pg_hba.conf of the server"
 	case strings.HasPrefix(c, "28"):
 		return "Check the user and the password of the store, and pg_hba.conf of the server"
+	case c == "08P01":
+		return "A pooler before the server refuses a parameter behind the ? of the store: leave it out there, and set it with ALTER ROLE … SET"
+	case c == "42P05" || c == "26000":
+		return "A pooler before the server is in transaction or statement mode: let it use session mode, or name the server itself in store"
 	case c == "42704" || c == "22023":
 		return "Correct the parameter behind the ? of the store"
 	case c == "3D000":

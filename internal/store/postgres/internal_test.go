@@ -143,6 +143,8 @@ func TestAdvice(t *testing.T) {
 		{refused("57P03", "the database system is starting up"), "Wait", true},
 		{&ReadOnlyError{Standby: true}, "target_session_attrs=read-write", true},
 		{&ReadOnlyError{}, "default_transaction_read_only", false},
+		{refused("08P01", "unsupported startup parameter: statement_timeout"), "A pooler before the server refuses", false},
+		{refused("42P05", `prepared statement "stmtcache_1" already exists`), "session mode", false},
 	} {
 		err := unavailable(fmt.Errorf("open database: %w", tt.err))
 		if got := Advice(err); !strings.Contains(got, tt.advice) {
@@ -151,5 +153,19 @@ func TestAdvice(t *testing.T) {
 		if got := Temporary(err); got != tt.temporary {
 			t.Errorf("%v: temporary is %v", err, got)
 		}
+	}
+}
+
+// TestSettings sees what a connection is set to, without what a pooler refuses,
+// and that a DSN may say otherwise.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	config, err := parse("postgres://ann@db/x?lock_timeout=7s&jit=on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"application_name": "handoff", "lock_timeout": "7s", "jit": "on"}
+	if diff := cmp.Diff(want, config.ConnConfig.RuntimeParams); diff != "" {
+		t.Errorf("a connection begins with %s", diff)
 	}
 }
