@@ -87,6 +87,12 @@ type Store interface {
 	// APIKeys keeps the API keys of callers; see there.
 	APIKeys
 
+	// Audits keeps the audit log; see there.
+	Audits
+
+	// Loads counts what callers have going on; see there.
+	Loads
+
 	// Delete removes a terminal task with all that belongs to it. A task that
 	// is not terminal is ErrConflict.
 	Delete(ctx context.Context, scope Scope, id string) error

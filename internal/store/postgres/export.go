@@ -20,7 +20,7 @@ func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) err
 			return err
 		}
 		x := &exporter{ctx: ctx, tx: tx, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -228,4 +228,13 @@ func (x *exporter) keys() error {
 		x.fill.Keys = append(x.fill.Keys, k)
 		return x.fill.Grow(len(k.Subject) + len(k.Scopes)*8)
 	}, selectAPIKeys)
+}
+
+func (x *exporter) audit() error {
+	var row auditScanner
+	return x.each(row.targets(), func() error {
+		r := row.take()
+		x.fill.Audit = append(x.fill.Audit, r)
+		return x.fill.Grow(len(r.Body))
+	}, "SELECT "+auditColumns+" FROM audit ORDER BY id")
 }

@@ -47,12 +47,13 @@ type importer struct {
 
 // begin locks the tables and sees that they are empty.
 func (m *importer) begin() error {
-	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs, webhooks, api_keys", "SHARE ROW EXCLUSIVE"); err != nil {
+	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs, webhooks, api_keys, audit", "SHARE ROW EXCLUSIVE"); err != nil {
 		return err
 	}
 	var some bool
 	err := m.tx.QueryRow(m.ctx, `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM events) OR
- EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys)`).Scan(&some)
+ EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys)
+ OR EXISTS (SELECT 1 FROM audit)`).Scan(&some)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -102,6 +103,7 @@ func (m *importer) put(p *record.Portion) error {
 			return []any{j.ID, record.Milliseconds(j.Due), j.Turn, j.Attempt, []byte(j.Kind), []byte(j.Task), []byte(j.Key)}
 		}},
 		{"api_keys", apiKeyColumnsCopied, len(p.Keys), func(i int) []any { return apiKeyValues(&p.Keys[i]) }},
+		{"audit", auditColumnsCopied, len(p.Audit), func(i int) []any { return auditValues(&p.Audit[i]) }},
 	} {
 		if err := m.copy(table); err != nil {
 			return err
@@ -189,7 +191,7 @@ var countUp = []string{
 	"UPDATE tasks t SET webhooks = w.n FROM (SELECT task, count(*) AS n FROM webhooks GROUP BY task) w WHERE t.key = w.task",
 	"INSERT INTO totals (realm, state, n) SELECT realm, state, count(*) FROM tasks GROUP BY realm, state",
 	"INSERT INTO context_totals (context, realm, state, n) SELECT context, realm, state, count(*) FROM tasks GROUP BY context, realm, state",
-	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs, webhooks, api_keys",
+	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs, webhooks, api_keys, audit",
 }
 
 // end makes the totals, sets the counters behind what was written, and checks
@@ -208,8 +210,8 @@ func (m *importer) end() (counts record.Counts, err error) {
 		}
 	}
 	err = m.tx.QueryRow(m.ctx, `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM events), (SELECT count(*) FROM private), (SELECT count(*) FROM results),
- (SELECT count(*) FROM claims), (SELECT count(*) FROM grants), (SELECT count(*) FROM jobs), (SELECT count(*) FROM webhooks), (SELECT count(*) FROM api_keys)`).
-		Scan(&counts.Tasks, &counts.Events, &counts.Private, &counts.Results, &counts.Claims, &counts.Grants, &counts.Jobs, &counts.Webhooks, &counts.Keys)
+ (SELECT count(*) FROM claims), (SELECT count(*) FROM grants), (SELECT count(*) FROM jobs), (SELECT count(*) FROM webhooks), (SELECT count(*) FROM api_keys), (SELECT count(*) FROM audit)`).
+		Scan(&counts.Tasks, &counts.Events, &counts.Private, &counts.Results, &counts.Claims, &counts.Grants, &counts.Jobs, &counts.Webhooks, &counts.Keys, &counts.Audit)
 	if err != nil {
 		return counts, unavailable(fmt.Errorf("count rows: %w", err))
 	}

@@ -108,6 +108,7 @@ func fillEverything(t *testing.T, dsn string) {
 		`INSERT INTO grants SELECT 1, i, 0, i % 10, 0, ('filler' || i)::bytea, ('filler' || i)::bytea, 'o', 't', 'u', '', NULL, '' FROM generate_series(1, 20000) i`,
 		`INSERT INTO jobs SELECT 1000000 + i, 4000000000000 + i, 1, 0, 'kind', ('filler' || i)::bytea, 'key' FROM generate_series(1, 20000) i`,
 		`INSERT INTO webhooks SELECT 1000000 + i, i, 0, 0, 1, 0, 0, 'id', 'https://hooks.example', '', NULL, '' FROM generate_series(1, 20000) i`,
+		`INSERT INTO audit (at, subject, task, body) SELECT 1600000000000 + i::bigint * 60000, ('owner' || i % 100)::bytea, CASE WHEN i % 3 = 0 THEN ''::bytea ELSE ('filler' || i)::bytea END, '{"operation":"SendMessage"}' FROM generate_series(1, 40000) i`,
 		`INSERT INTO purge SELECT 5000000 + i FROM generate_series(1, 300) i`,
 		`INSERT INTO nodes SELECT 1000000 + i, 4000000000000, 'node' FROM generate_series(1, 3000) i`,
 		`INSERT INTO committers SELECT ('id' || i)::bytea, 1, 4000000000000 FROM generate_series(1, 3000) i`,

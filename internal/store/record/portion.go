@@ -28,6 +28,7 @@ type Portion struct {
 	// Webhooks belong to tasks: their TaskKey says to which.
 	Webhooks []store.Webhook
 	Keys     []store.APIKey
+	Audit    []store.AuditRow // in the order of their ids, which are given anew
 
 	size int
 }
@@ -63,7 +64,7 @@ type Result struct {
 }
 
 // Counts are how many rows of each kind there are.
-type Counts struct{ Tasks, Events, Private, Results, Claims, Grants, Jobs, Webhooks, Keys int64 }
+type Counts struct{ Tasks, Events, Private, Results, Claims, Grants, Jobs, Webhooks, Keys, Audit int64 }
 
 // Add counts a portion.
 func (c *Counts) Add(p *Portion) {
@@ -76,6 +77,7 @@ func (c *Counts) Add(p *Portion) {
 	c.Jobs += int64(len(p.Jobs))
 	c.Webhooks += int64(len(p.Webhooks))
 	c.Keys += int64(len(p.Keys))
+	c.Audit += int64(len(p.Audit))
 }
 
 // Why a store cannot be moved.

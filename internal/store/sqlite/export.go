@@ -13,7 +13,7 @@ import (
 func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) error {
 	return s.snapshot(ctx, func(c *conn) error {
 		x := &exporter{ctx: ctx, conn: c, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -161,4 +161,12 @@ func (x *exporter) keys() error {
 		x.fill.Keys = append(x.fill.Keys, k)
 		return x.fill.Grow(len(k.Subject) + len(k.Scopes)*8)
 	}, "SELECT "+apiKeyColumns+" FROM api_keys")
+}
+
+func (x *exporter) audit() error {
+	return x.each(func(v values) error {
+		r := scanAudit(v)
+		x.fill.Audit = append(x.fill.Audit, r)
+		return x.fill.Grow(len(r.Body))
+	}, "SELECT "+auditColumns+" FROM audit ORDER BY id")
 }

@@ -44,7 +44,8 @@ type importer struct {
 // begin sees that the store is empty.
 func (m *importer) begin() error {
 	n, err := m.w.conn.number(context.Background(), `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM events) OR
- EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys)`)
+ EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys) OR
+ EXISTS (SELECT 1 FROM audit)`)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -62,7 +63,7 @@ func (m *importer) put(p *record.Portion) error {
 		c := &m.w.clock
 		c.at, c.key, c.job, c.epoch = max(c.at, record.Milliseconds(h.At)), max(c.key, h.Task), max(c.job, h.Job), max(c.epoch, h.Epoch)
 	}
-	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.webhooks, m.claims, m.grants, m.jobs, m.keys} {
+	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.webhooks, m.claims, m.grants, m.jobs, m.keys, m.audit} {
 		if err := step(p); err != nil {
 			return err
 		}
@@ -214,6 +215,7 @@ func (m *importer) end() (counts record.Counts, err error) {
 		{&counts.Jobs, "jobs"},
 		{&counts.Webhooks, "webhooks"},
 		{&counts.Keys, "api_keys"},
+		{&counts.Audit, "audit"},
 	} {
 		if *count.into, err = w.conn.number(context.Background(), "SELECT count(*) FROM "+count.table); err != nil {
 			return counts, unavailable(err)
@@ -228,4 +230,8 @@ func (m *importer) end() (counts record.Counts, err error) {
 		return counts, fmt.Errorf("the last events of task %s are missing: %w", bad, record.ErrDamaged)
 	}
 	return counts, nil
+}
+
+func (m *importer) audit(p *record.Portion) error {
+	return m.failed("the audit log", m.w.audit(p.Audit))
 }

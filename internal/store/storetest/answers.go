@@ -71,6 +71,9 @@ func Fill(t *testing.T, s store.Store) {
 		}
 	}
 	fillWebhooks(t, s, rows[9], rows[11])
+	if err := s.AppendAudit(t.Context(), auditRows(3)); err != nil {
+		t.Fatal(err)
+	}
 	pending := claim("pending")
 	pending.Lease = epoch
 	commit(t, s, &store.Change{Claim: pending})
@@ -143,6 +146,7 @@ type Answers struct {
 	Keys     []store.APIKey
 	Webhooks map[string][]store.Webhook // of the tasks that have any
 	Dead     []store.Webhook
+	Audit    []store.AuditRow // without ids
 }
 
 // Diff says where the answers differ from those of another store, "" when they
@@ -209,6 +213,11 @@ func Ask(t *testing.T, s store.Store) *Answers {
 	}
 	if len(a.Webhooks) != 2 || len(a.Dead) != 1 {
 		t.Errorf("%d tasks have webhooks, %d of which were given up", len(a.Webhooks), len(a.Dead))
+	}
+	a.Audit, err = s.Audit(ctx, store.AuditQuery{Limit: 100})
+	check(err)
+	for i := range a.Audit {
+		a.Audit[i].ID = 0
 	}
 	return a
 }

@@ -80,6 +80,9 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store) {
 		"Expire":               testExpire,
 		"ExpireManyInPortions": testExpireManyInPortions,
 		"APIKeys":              testAPIKeys,
+		"Audit":                testAudit,
+		"AuditInOrder":         testAuditInOrder,
+		"Load":                 testLoad,
 		"Backup":               testBackup,
 		"Ping":                 testPing,
 	} {

@@ -86,6 +86,11 @@ func Tour(t *testing.T, s store.Store) {
 	check(err)
 	check(keys.UseKey(ctx, "k", time.UnixMilli(5)))
 	check(keys.RevokeKey(ctx, "k", time.UnixMilli(5)))
+	tourAudit(t, s)
+	for _, agent := range []string{"", echo} {
+		_, err = s.Load(ctx, "", "ann", agent)
+		check(err)
+	}
 	_, err = s.Stats(ctx, time.Time{})
 	check(err)
 	_, err = s.Expire(ctx, 9)

@@ -34,6 +34,7 @@ type Report struct {
 	Jobs     int64
 	Keys     int64 // API keys
 	Webhooks int64
+	Audit    int64 // entries of the audit log
 	Released int64 // of the tasks: turns that a node had begun, and that the next nodes take over
 	Took     time.Duration
 }
@@ -207,7 +208,7 @@ func (m *mover) pass(p *record.Portion) error {
 	}
 	m.read.Add(p)
 	r := &m.report
-	r.Tasks, r.Claims, r.Grants, r.Jobs, r.Keys = m.read.Tasks, m.read.Claims, m.read.Grants, m.read.Jobs, m.read.Keys
+	r.Tasks, r.Claims, r.Grants, r.Jobs, r.Keys, r.Audit = m.read.Tasks, m.read.Claims, m.read.Grants, m.read.Jobs, m.read.Keys, m.read.Audit
 	r.Webhooks = m.read.Webhooks
 	if m.progress != nil {
 		m.progress("tasks", r.Tasks, m.heads.Tasks)
