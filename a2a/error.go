@@ -125,6 +125,10 @@ type Error struct {
 	Err error
 }
 
+// MetadataLimit is the key in the metadata of a CodeResourceExhausted error that
+// has the name of the limit.
+const MetadataLimit = "limit"
+
 // Violation is a field that is wrong (google.rpc.BadRequest.FieldViolation).
 type Violation struct {
 	Field       string // the JSON path, such as message.parts[0].raw

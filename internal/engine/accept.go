@@ -337,7 +337,12 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, wat
 	if err != nil {
 		return nil, err
 	}
-	ticket, err := e.admit(q.Spec)
+	made, err := e.allow(ctx, q.Spec, r.row.Tenant, r.row.Owner)
+	if err != nil {
+		return nil, err
+	}
+	defer made()
+	ticket, err := e.admit(q.Spec, r.row.Tenant, r.row.Owner)
 	if err != nil {
 		return nil, err
 	}
@@ -436,7 +441,7 @@ func checkFollow(q *Request, row *store.Task) error {
 	case q.Spec.Limits.Unread > 0 && row.Unread() >= int64(q.Spec.Limits.Unread):
 		return &a2a.Error{
 			Code: a2a.CodeResourceExhausted, Message: "Too many messages of this task are waiting for the agent",
-			RetryAfter: time.Second, Metadata: map[string]string{"taskId": row.ID},
+			RetryAfter: time.Second, Metadata: map[string]string{"taskId": row.ID, a2a.MetadataLimit: LimitUnread},
 		}
 	}
 	return nil
@@ -458,7 +463,7 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 	var ticket *ticket
 	if row.Lease == 0 {
 		var err error
-		if ticket, err = e.admit(q.Spec); err != nil {
+		if ticket, err = e.admit(q.Spec, row.Tenant, row.Owner); err != nil {
 			return nil, err
 		}
 		c.Set = e.nextTurn(row.Turn, ticket.held)

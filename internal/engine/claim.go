@@ -199,7 +199,7 @@ func (e *Engine) settleLeftOver(ctx context.Context, q *Request, claim *store.Cl
 	if err != nil {
 		return err
 	}
-	ticket, err := e.admit(q.Spec)
+	ticket, err := e.admit(q.Spec, r.row.Tenant, r.row.Owner)
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,8 @@ type Limits struct {
 	StateBytes    int           // of a task's private state
 	Unread        int           // messages that wait for a turn
 	Concurrent    int           // turns of the agent at once on this node
+	Open          int           // tasks of one caller with this agent that are not terminal
+	Parked        int           // tasks of one caller with this agent that wait for the caller
 }
 
 // Answers says what an agent may answer with.
@@ -127,6 +129,12 @@ type Config struct {
 	// may wait; 0: 65536.
 	Turns int
 	Queue int
+	// QueueShare is how many of those that wait may be of one tenant, or of one
+	// caller that has none; 0: all.
+	QueueShare int
+	// CallerLimits returns what each caller may have going on with all agents.
+	// Nil: as much as it likes.
+	CallerLimits func() CallerLimits
 	// Sealer is nil when grants cannot carry data.
 	Sealer   Sealer
 	Observer Observer     // nil: nobody
@@ -147,15 +155,17 @@ type Engine struct {
 	away outage // of the store
 
 	epoch int64
-	since time.Time     // of the epoch
-	slots chan struct{} // one for each turn that runs
+	since time.Time // of the epoch
+	slots *slots    // one for each turn that runs
 
 	mu       sync.Mutex
 	runs     map[string]*run // by task id, visible ones
 	claims   map[claimKey]*run
-	quotas   map[string]chan struct{} // slots of agents with a limit of their own
-	waiting  int                      // runs without a slot
-	orphans  map[string]bool          // tasks to recover, see orphan
+	quotas   map[string]*slots // of agents with a limit of their own
+	waiting  int               // runs without a slot
+	parties  map[string]int    // the same, by party
+	creating map[creator]int   // tasks that are being made, of callers with a limit
+	orphans  map[string]bool   // tasks to recover, see orphan
 	draining bool
 	closing  bool // the grace period is over
 
@@ -184,6 +194,12 @@ func New(cfg Config) *Engine {
 	if cfg.Queue == 0 {
 		cfg.Queue = 65536
 	}
+	if cfg.QueueShare == 0 {
+		cfg.QueueShare = cfg.Queue
+	}
+	if cfg.CallerLimits == nil {
+		cfg.CallerLimits = func() CallerLimits { return CallerLimits{} }
+	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}
@@ -191,19 +207,21 @@ func New(cfg Config) *Engine {
 		cfg.JobsDue = func(time.Time) {}
 	}
 	return &Engine{
-		cfg:     cfg,
-		store:   waking{cfg.Store, cfg.JobsDue},
-		log:     cfg.Logger,
-		slots:   make(chan struct{}, cfg.Turns),
-		runs:    map[string]*run{},
-		claims:  map[claimKey]*run{},
-		quotas:  map[string]chan struct{}{},
-		orphans: map[string]bool{},
-		news:    newNews(),
-		drained: make(chan struct{}),
-		closed:  make(chan struct{}),
-		stopped: make(chan struct{}),
-		lost:    make(chan struct{}),
+		cfg:      cfg,
+		store:    waking{cfg.Store, cfg.JobsDue},
+		log:      cfg.Logger,
+		slots:    newSlots(cfg.Turns),
+		runs:     map[string]*run{},
+		claims:   map[claimKey]*run{},
+		quotas:   map[string]*slots{},
+		parties:  map[string]int{},
+		creating: map[creator]int{},
+		orphans:  map[string]bool{},
+		news:     newNews(),
+		drained:  make(chan struct{}),
+		closed:   make(chan struct{}),
+		stopped:  make(chan struct{}),
+		lost:     make(chan struct{}),
 	}
 }
 

@@ -104,7 +104,7 @@ func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Cha
 	if spec == nil {
 		return e.fail(ctx, row, "The agent of this task does not exist any more.", c.Finish)
 	}
-	ticket, err := e.admit(spec)
+	ticket, err := e.admit(spec, row.Tenant, row.Owner)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 
 // take lets this node run an interrupted turn.
 func (e *Engine) take(ctx context.Context, row *store.Task, spec *Spec, grant *agent.Grant, redo map[string]bool) error {
-	ticket, err := e.admit(spec)
+	ticket, err := e.admit(spec, row.Tenant, row.Owner)
 	if err != nil {
 		return err // later, then
 	}

@@ -11,34 +11,48 @@ import (
 // committed, so that nothing is promised that the node cannot do.
 type ticket struct {
 	e     *Engine
-	slots []chan struct{} // the agent's own, then the node's
-	held  bool            // otherwise the turn has to wait for them
+	slots []*slots // the agent's own, then the node's
+	party string   // whose turn it is
+	held  bool     // otherwise the turn has to wait for them
 }
 
+// errBusy says that the queue is full, or what one party may have of it.
 var errBusy = &a2a.Error{
 	Code:       a2a.CodeResourceExhausted,
 	Message:    "Too many tasks are waiting for a free worker; try again later",
 	RetryAfter: 5 * time.Second,
+	Metadata:   map[string]string{a2a.MetadataLimit: LimitQueue},
+}
+
+// partyOf returns for whom the capacity of the node is shared out: tenants, and
+// callers that have none.
+func partyOf(tenant, owner string) string {
+	if tenant != "" {
+		return "tenant " + tenant
+	}
+	return "owner " + owner
 }
 
 // admit gives out a ticket, or refuses one when the node is stopping or too much
-// is waiting already. The ticket has to be handed to a run, or returned.
-func (e *Engine) admit(spec *Spec) (*ticket, error) {
+// is waiting already: of all, or of this party. The ticket has to be handed to a
+// run, or returned.
+func (e *Engine) admit(spec *Spec, tenant, owner string) (*ticket, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.draining {
 		return nil, errDraining
 	}
-	t := &ticket{e: e}
+	t := &ticket{e: e, party: partyOf(tenant, owner)}
 	if quota := e.quota(spec); quota != nil {
 		t.slots = append(t.slots, quota)
 	}
 	t.slots = append(t.slots, e.slots)
 	if t.held = t.try(); !t.held {
-		if e.waiting >= e.cfg.Queue {
+		if e.waiting >= e.cfg.Queue || e.parties[t.party] >= e.cfg.QueueShare {
 			return nil, errBusy
 		}
 		e.waiting++
+		e.parties[t.party]++
 	}
 	e.turns.Add(1)
 	return t, nil
@@ -46,14 +60,14 @@ func (e *Engine) admit(spec *Spec) (*ticket, error) {
 
 // quota returns the slots of an agent, nil when it has no limit of its own. A
 // changed limit holds for the turns that begin after it. e.mu is held.
-func (e *Engine) quota(spec *Spec) chan struct{} {
+func (e *Engine) quota(spec *Spec) *slots {
 	n := spec.Limits.Concurrent
 	if n == 0 {
 		return nil
 	}
 	q := e.quotas[spec.ID]
-	if cap(q) != n {
-		q = make(chan struct{}, n)
+	if q == nil || q.size != n {
+		q = newSlots(n)
 		e.quotas[spec.ID] = q
 	}
 	return q
@@ -61,13 +75,9 @@ func (e *Engine) quota(spec *Spec) chan struct{} {
 
 // try takes the slots if all of them are free.
 func (t *ticket) try() bool {
-	for i, slot := range t.slots {
-		select {
-		case slot <- struct{}{}:
-		default:
-			for _, taken := range t.slots[:i] {
-				<-taken
-			}
+	for i, s := range t.slots {
+		if !s.try() {
+			giveAll(t.slots[:i])
 			return false
 		}
 	}
@@ -77,13 +87,9 @@ func (t *ticket) try() bool {
 // wait takes the slots, the agent's own first, so that its backlog holds up
 // nobody else. It reports false when halted is closed before.
 func (t *ticket) wait(halted <-chan struct{}) bool {
-	for i, slot := range t.slots {
-		select {
-		case slot <- struct{}{}:
-		case <-halted:
-			for _, taken := range t.slots[:i] {
-				<-taken
-			}
+	for i, s := range t.slots {
+		if !s.wait(t.party, halted) {
+			giveAll(t.slots[:i])
 			return false
 		}
 	}
@@ -92,19 +98,26 @@ func (t *ticket) wait(halted <-chan struct{}) bool {
 	return true
 }
 
+func giveAll(taken []*slots) {
+	for _, s := range taken {
+		s.give()
+	}
+}
+
 // arrive counts a waiting turn out.
 func (t *ticket) arrive() {
 	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
 	t.e.waiting--
-	t.e.mu.Unlock()
+	if t.e.parties[t.party]--; t.e.parties[t.party] == 0 {
+		delete(t.e.parties, t.party)
+	}
 }
 
 // give returns the ticket.
 func (t *ticket) give() {
 	if t.held {
-		for _, slot := range t.slots {
-			<-slot
-		}
+		giveAll(t.slots)
 	} else {
 		t.arrive()
 	}
