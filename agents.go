@@ -169,7 +169,7 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 		Limits: engine.Limits{
 			Inactivity: c.Limits.Inactivity.Std(), Total: c.Limits.Total.Std(), MaxWait: c.Limits.MaxWait.Std(),
 			Steps: c.Limits.Steps, ArtifactBytes: int64(c.Limits.ArtifactBytes), StateBytes: int(c.Limits.StateBytes),
-			Unread: c.Limits.MessageQueue, Concurrent: c.Limits.Turns,
+			Unread: c.Limits.MessageQueue, Concurrent: c.Limits.Turns, Open: c.Limits.OpenTasks, Parked: c.Limits.ParkedTasks,
 		},
 	}
 	switch c.Answers {

@@ -19,6 +19,7 @@ var floors = map[string]int{
 	"internal/wire":             4,
 	"client":                    3,
 	"a2ago":                     3,
+	"internal/audit":            3,
 	"internal/auth":             3,
 	"internal/engine":           3,
 	"internal/job":              3,

@@ -19,6 +19,7 @@ import (
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/api"
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/backend"
 	"handoff.example/handoff/internal/bus"
@@ -45,6 +46,8 @@ type Node struct {
 	engine    *engine.Engine
 	heard     *ear
 	apiKeys   *auth.Keys
+	meter     *auth.Meter
+	audit     *audit.Log
 	peers     *peers
 	jobs      *job.Runner
 	webhooks  *push.Service
@@ -109,8 +112,9 @@ func (n *Node) assemble(c *config.Config) error {
 	cfg := engine.Config{
 		Store: n.store, Logger: n.log, Node: n.self(c), Lease: c.Lease.Std(), Patience: turnPatience, Observer: n.metrics, Tracer: n.tracing.Tracer,
 		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
-		Turns:  c.Limits.Turns, Queue: c.Limits.Queue,
-		JobsDue: func(at time.Time) { n.jobs.Due(at) },
+		Turns:  c.Limits.Turns, Queue: c.Limits.Queue, QueueShare: queueShare(&c.Limits),
+		CallerLimits: n.callerLimits,
+		JobsDue:      func(at time.Time) { n.jobs.Due(at) },
 	}
 	if keys.sealer != nil {
 		cfg.Sealer = keys.sealer
@@ -129,6 +133,8 @@ func (n *Node) assemble(c *config.Config) error {
 	n.jobs.Long(store.JobPush, n.webhooks.Do)
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
+	n.meter, n.audit = auth.NewMeter(), audit.New(n.store, n.log)
+	n.metrics.WatchAudit(n.audit.Lost)
 	n.metrics.WatchStock(n.stock)
 	if n.busState() != nil {
 		n.metrics.WatchBus(n.busNumbers)
@@ -227,6 +233,7 @@ func (n *Node) Start(ctx context.Context) error {
 	n.starting.Do(func() {
 		if n.startErr = n.engine.Start(ctx); n.startErr == nil {
 			n.jobs.Start()
+			n.audit.Start()
 			n.peers.start()
 			n.started.Store(true)
 			epoch, _ := n.engine.Epoch()
@@ -265,7 +272,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	for _, w := range n.wires {
 		w.Wait()
 	}
-	return errors.Join(err, n.close())
+	return errors.Join(err, n.audit.Stop(ctx), n.close())
 }
 
 // close frees what New has opened.
@@ -385,6 +392,7 @@ func (n *Node) setHandler(c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	n.audit.Set(auditSettings(&c.Audit))
 	handler := strict(c, n.newHandler(c, callers))
 	n.handler.Store(&handler)
 	return nil
@@ -393,10 +401,11 @@ func (n *Node) setHandler(c *config.Config) error {
 // newHandler puts together what the node serves.
 func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) http.Handler {
 	challenger, _ := authenticator.(auth.Challenger)
+	authenticator = n.meter.Limit(authenticator, requestRates(&c.Limits))
 	metadata := resource(c)
 	agentsHandler := wire.NewHandler(wire.Options{
 		Engine: n.engine, Webhooks: n.webhooks, Agents: func() *wire.Set { return n.current.Load().set },
-		Auth: authenticator, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request,
+		Auth: authenticator, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request, Limited: n.metrics.Limited, Audit: n.audit,
 		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
 		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
 		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams,
@@ -430,6 +439,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 		Engine: n.engine, Webhooks: n.webhooks, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys,
+		Audit: n.audit, Limited: n.metrics.Limited,
 	})
 }
 

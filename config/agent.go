@@ -214,6 +214,12 @@ type AgentLimits struct {
 
 	// The messages that may wait for the running turn of their task. Messages beyond are refused with 429.
 	MessageQueue int `yaml:"message_queue" default:"100" min:"0"`
+
+	// The tasks that one caller may have with this agent that are not finished. Messages that would begin further ones are refused with 429. 0 is the node's limit alone.
+	OpenTasks int `yaml:"open_tasks" default:"0" min:"0"`
+
+	// The tasks that one caller may have with this agent that wait for it: for input or an authorization. As long as there are so many, messages that would begin a task are refused with 429. 0 is the node's limit alone.
+	ParkedTasks int `yaml:"parked_tasks" default:"0" min:"0"`
 }
 
 // NewAgent returns an agent with every default.

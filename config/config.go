@@ -92,6 +92,9 @@ type Config struct {
 	// How long things are kept.
 	Retention Retention `yaml:"retention"`
 
+	// The record of who did what.
+	Audit Audit `yaml:"audit"`
+
 	// A task that is not finished and to which nothing has happened for this long is shown as stale to operators. 0 turns it off.
 	StaleAfter Duration `yaml:"stale_after" default:"24h" min:"0s"`
 
@@ -200,6 +203,21 @@ type Limits struct {
 	// The deepest nesting of JSON in a request.
 	JSONDepth int `yaml:"json_depth" default:"64" min:"8" max:"1000"`
 
+	// The requests that one caller may send to this node in a second: one with credentials by its tenant and subject, one without by its address. Further ones are refused with 429. Callers on this machine have no limit. 0 is no limit.
+	RequestsPerSecond int `yaml:"requests_per_second" default:"100" min:"0" max:"1000000"`
+
+	// The requests that one caller may send at once before requests_per_second counts.
+	RequestBurst int `yaml:"request_burst" default:"200" min:"1" max:"1000000"`
+
+	// Limits of requests of callers with a role (viewer, caller, operator, admin), in place of requests_per_second and request_burst. They hold on this machine too.
+	Roles map[string]*RequestLimit `yaml:"roles"`
+
+	// The tasks that one caller may have that are not finished. Messages that would begin further ones are refused with 429. All callers without credentials count as one. 0 is no limit.
+	OpenTasks int `yaml:"open_tasks" default:"0" min:"0"`
+
+	// The tasks that one caller may have that wait for it: for input or an authorization. As long as there are so many, messages that would begin a task are refused with 429. 0 is no limit.
+	ParkedTasks int `yaml:"parked_tasks" default:"0" min:"0"`
+
 	// The streams that one caller may have open. 0 is no limit.
 	Streams int `yaml:"streams" default:"100" min:"0"`
 
@@ -208,7 +226,41 @@ type Limits struct {
 
 	// The turns that may wait for one to end. Messages beyond are refused with 429.
 	Queue int `yaml:"queue" default:"10000" min:"0" restart:"true"`
+
+	// The part of the queue, in percent, that one tenant may fill, or one caller that has no tenant. Workers that become free take the turns of tenants in turn.
+	QueueShare int `yaml:"queue_share" default:"50" min:"1" max:"100" restart:"true"`
 }
+
+// RequestLimit bounds how often a caller may call.
+type RequestLimit struct {
+	// The requests that one caller may send to this node in a second. 0 is no limit.
+	RequestsPerSecond int `yaml:"requests_per_second" default:"100" min:"0" max:"1000000"`
+
+	// The requests that one caller may send at once before that counts.
+	RequestBurst int `yaml:"request_burst" default:"200" min:"1" max:"1000000"`
+}
+
+// Audit configures the record of who did what.
+type Audit struct {
+	// What is recorded: off is nothing, changes is what changes something, and all is also what reads.
+	Level AuditLevel `yaml:"level" default:"changes" enum:"off,changes,all"`
+
+	// Whether the messages that callers send are recorded too.
+	Content bool `yaml:"content" default:"false"`
+
+	// How long entries are kept. 0 keeps them for ever.
+	Retention Duration `yaml:"retention" default:"90d" min:"0s"`
+}
+
+// AuditLevel says what is recorded.
+type AuditLevel string
+
+// What is recorded.
+const (
+	AuditOff     AuditLevel = "off"
+	AuditChanges AuditLevel = "changes"
+	AuditAll     AuditLevel = "all"
+)
 
 // Retention says how long things are kept.
 type Retention struct {

@@ -2,12 +2,14 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -91,6 +93,7 @@ func (c *Config) validate() *validator {
 		v.problem("secret_key", "`handoff init` makes one", "has fewer than 32 characters")
 	}
 	v.callers()
+	v.roleLimits()
 	v.tls()
 	v.signing()
 	v.webhooks()
@@ -285,6 +288,17 @@ func (v *validator) telemetry() {
 	for name := range t.OTLP.Headers {
 		if !header.MatchString(name) {
 			v.problem(join("telemetry.otlp.headers", name), "", "is not the name of a header")
+		}
+	}
+}
+
+// roleLimits checks that limits are of roles that there are.
+func (v *validator) roleLimits() {
+	for _, role := range slices.Sorted(maps.Keys(v.config.Limits.Roles)) {
+		switch Role(role) {
+		case RoleViewer, RoleCaller, RoleOperator, RoleAdmin:
+		default:
+			v.problem("limits.roles."+role, "", "is no role: viewer, caller, operator, admin")
 		}
 	}
 }

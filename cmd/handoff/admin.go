@@ -17,7 +17,7 @@ func newAdminCommand(a *app) *cobra.Command {
 --store or --socket names. With --node or HANDOFF_NODE, a node is
 operated over the network with the rights of HANDOFF_TOKEN: an API key (handoff
 keys create --role operator) or a token of somebody with that role.`
-	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminPushCommand(a), newAdminStatusCommand(a), newAdminAgentsCommand(a), newAdminNodeCommand(a), newAdminConfigCommand(a))
+	cmd.AddCommand(newAdminTaskCommand(a), newAdminGrantCommand(a), newAdminPushCommand(a), newAdminAuditCommand(a), newAdminStatusCommand(a), newAdminAgentsCommand(a), newAdminNodeCommand(a), newAdminConfigCommand(a))
 	return cmd
 }
 

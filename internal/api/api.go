@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
@@ -40,6 +41,10 @@ type Options struct {
 	Keys *auth.Keys
 	// Webhooks delivers events to webhooks; nil: nobody does.
 	Webhooks *push.Service
+	// Audit records who did what; nil: nobody does.
+	Audit *audit.Log
+	// Limited is told of every request that a limit has refused; nil: nobody.
+	Limited func(limit string)
 	// Metrics serves what there is to measure; nil: nothing.
 	Metrics http.Handler
 	// Base returns the URL at which this machine reaches the node, without a

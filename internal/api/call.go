@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,6 +35,7 @@ type call struct {
 	began     time.Time
 	id        string // of the request
 	sent      int    // that was sent; 0: nothing yet
+	target    string // what was made, for the audit log; "" for what the path names
 }
 
 func newCall(h *handler, w http.ResponseWriter, r *http.Request) *call {
@@ -66,10 +68,14 @@ func (c *call) reach() store.Scope { return auth.Reach(&c.caller) }
 // serve carries the operation out and answers.
 func (c *call) serve() {
 	if err := c.admit(); err != nil {
+		_ = c.audit(err) // nothing has happened
 		c.refuse(err)
 		return
 	}
 	result, err := c.operation.do(c)
+	if unrecorded := c.audit(err); unrecorded != nil && err == nil {
+		err = unrecorded
+	}
 	switch {
 	case err != nil:
 		c.refuse(err)
@@ -200,6 +206,9 @@ func (c *call) protocolError(err error) *a2a.Error {
 		return &a2a.Error{Code: a2a.CodeUnavailable, Message: "The request was canceled", RetryAfter: time.Second}
 	default:
 		e = &a2a.Error{Code: a2a.CodeInternal, Message: "Internal error; the operator's log has the reason under request " + c.id, Err: err}
+	}
+	if e.Code == a2a.CodeResourceExhausted && c.h.opts.Limited != nil {
+		c.h.opts.Limited(cmp.Or(e.Metadata[a2a.MetadataLimit], "other"))
 	}
 	if (e.Code == a2a.CodeInternal || e.Code == a2a.CodeUnavailable) && !engine.IsAway(err) {
 		cause := e.Err

@@ -80,6 +80,7 @@ func (c *call) createKey() (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.target = row.ID
 	c.h.log.InfoContext(c.context(), "An API key was made", "key", row.ID, "subject", row.Subject, "tenant", row.Tenant, "role", row.Role, "by", row.By)
 	return struct {
 		apiKey `json:",inline"`

@@ -156,7 +156,7 @@ func (k *Keys) authenticate(ctx context.Context, text string) (Principal, error)
 	if !ok {
 		return Principal{}, errNoKey // of a newer version
 	}
-	return Principal{Tenant: row.Tenant, Issuer: issuerKeys, Subject: row.Subject, Scopes: row.Scopes, Role: role}, nil
+	return Principal{Tenant: row.Tenant, Issuer: issuerKeys, Subject: row.Subject, Scopes: row.Scopes, Role: role, Key: row.ID}, nil
 }
 
 // find returns the row of a key, nil when there is none, as it was a moment ago

@@ -22,6 +22,8 @@ type Principal struct {
 	Subject string   // "" for an anonymous caller
 	Scopes  []string // OAuth scopes
 	Role    Role
+	// Key is the id of the API key that the caller has shown; "" for none.
+	Key string
 	// Local says that the caller is on this machine.
 	Local bool
 	// Address is the network address of the caller, for limits and the record.

@@ -25,6 +25,7 @@ type Metrics struct {
 	duplicates *prometheus.CounterVec
 	watchers   prometheus.Gauge
 	requests   *prometheus.HistogramVec
+	limited    *prometheus.CounterVec
 	commitTime prometheus.Histogram
 	commitSize prometheus.Histogram
 	pushes     pushes
@@ -45,6 +46,7 @@ func NewMetrics() *Metrics {
 		attempts:   counter("turn_attempts_total", "Turns that were started again after an interruption.", "agent"),
 		steps:      counter("steps_total", "Steps that were committed.", "agent"),
 		duplicates: counter("duplicates_total", "Repeated messages that were answered with the first one's outcome.", "agent"),
+		limited:    counter("limited_total", "Requests that a limit has refused.", "limit"),
 		turnTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: ns, Name: "turn_seconds", Help: "How long turns took.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 1, 5, 30, 120, 600, 3600},
@@ -65,7 +67,7 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
 		}),
 	}
-	m.registry.MustRegister(m.tasks, m.states, m.turns, m.attempts, m.steps, m.duplicates, m.turnTime,
+	m.registry.MustRegister(m.tasks, m.states, m.turns, m.attempts, m.steps, m.duplicates, m.limited, m.turnTime,
 		m.watchers, m.requests, m.commitTime, m.commitSize, m.pushes.delivered, m.pushes.failed, m.pushes.inFlight,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -107,6 +109,16 @@ func (m *Metrics) Watchers(delta int) { m.watchers.Add(float64(delta)) }
 // Request records how long a request took and how it ended.
 func (m *Metrics) Request(operation, code string, took time.Duration) {
 	m.requests.WithLabelValues(operation, code).Observe(took.Seconds())
+}
+
+// Limited counts a request that a limit has refused.
+func (m *Metrics) Limited(limit string) { m.limited.WithLabelValues(limit).Inc() }
+
+// WatchAudit reports how many entries of the audit log were lost.
+func (m *Metrics) WatchAudit(lost func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: "handoff", Name: "audit_entries_lost_total", Help: "Entries of the audit log that were given up because the store was away for too long.",
+	}, func() float64 { return float64(lost()) }))
 }
 
 // Commit records a transaction of the store.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -83,6 +84,8 @@ type exchange struct {
 	status int    // that was sent; 0: nothing yet
 	code   string // for the log
 	parked bool   // another exchange has taken over
+
+	audited bool // the audit log has it
 }
 
 // Header names as they stand in http.Header, and as the protocol writes them.
@@ -297,6 +300,9 @@ func (x *exchange) protocolError(err error) *a2a.Error {
 		e = &a2a.Error{Code: a2a.CodeInternal, Message: "Internal error; the operator's log has the reason under request " + x.id, Err: err}
 	}
 	x.code = e.Code.String()
+	if e.Code == a2a.CodeResourceExhausted && x.h.opts.Limited != nil {
+		x.h.opts.Limited(cmp.Or(e.Metadata[a2a.MetadataLimit], "other"))
+	}
 	if (e.Code == a2a.CodeInternal || e.Code == a2a.CodeUnavailable) && !engine.IsAway(err) && !errors.Is(err, engine.ErrDraining) {
 		x.h.log.LogAttrs(x.ctx, slog.LevelError, "A request failed",
 			slog.String("request", x.id), slog.String("operation", x.op.String()), slog.Any("error", cause(err)))
@@ -342,6 +348,7 @@ func (x *exchange) end() {
 // log writes the one line that every request has, and ends its span.
 func (x *exchange) log() {
 	took := time.Since(x.began)
+	x.audit(x.code)
 	if x.h.opts.Observe != nil {
 		x.h.opts.Observe(x.op.String(), x.code, took)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/push"
@@ -32,7 +33,12 @@ type Options struct {
 	// Observe is told of every request for metrics; code is "OK" or the name of
 	// the error. Nil: nobody. It has to be quick.
 	Observe func(operation, code string, took time.Duration)
-	CORS    CORS
+	// Limited is told of every request that a limit has refused, with the name of
+	// the limit. Nil: nobody. It has to be quick.
+	Limited func(limit string)
+	// Audit records who did what; nil: nobody does.
+	Audit *audit.Log
+	CORS  CORS
 
 	// BodyBytes is the largest request body; 0: 16 MiB.
 	BodyBytes int64
@@ -93,7 +99,7 @@ func NewHandler(opts Options) *Handler {
 	h := &Handler{
 		opts:    opts,
 		log:     opts.Logger,
-		service: service{engine: opts.Engine, webhooks: opts.Webhooks, challenger: opts.Challenger},
+		service: service{engine: opts.Engine, webhooks: opts.Webhooks, challenger: opts.Challenger, audit: opts.Audit},
 		streams: streamCount{limit: opts.Streams, open: map[string]int{}},
 		cors:    newCORS(opts.CORS),
 	}

@@ -7,6 +7,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/push"
@@ -70,6 +71,15 @@ func (o operation) reads() bool {
 	return false
 }
 
+// changes reports whether the operation changes something.
+func (o operation) changes() bool {
+	switch o {
+	case opSendMessage, opSendStreamingMessage, opCancelTask, opCreatePushConfig, opDeletePushConfig:
+		return true
+	}
+	return false
+}
+
 func (o operation) pushes() bool { return o >= opCreatePushConfig && o <= opDeletePushConfig }
 
 // call is a request for an operation, of whatever binding.
@@ -87,6 +97,7 @@ type call struct {
 	active  []string // extensions, known once the call is admitted
 	task    string   // for the log
 	context string
+	content []byte // for the audit log; nil: none
 }
 
 // service carries out calls. What every binding has to check is checked here,
@@ -95,6 +106,7 @@ type service struct {
 	engine     *engine.Engine
 	webhooks   *push.Service   // nil: none
 	challenger auth.Challenger // nil: none
+	audit      *audit.Log      // nil: none
 }
 
 // admit checks what does not depend on the operation's parameters: version,
@@ -206,6 +218,9 @@ func (s *service) accept(c *call, q *a2a.SendMessageRequest) (*engine.Request, e
 		return nil, err
 	}
 	c.task, c.context = q.Message.TaskID, q.Message.ContextID
+	if s.audit.Content() {
+		c.content = q.Message.AppendJSON(nil)
+	}
 	r := &engine.Request{
 		Spec:          c.agent.Spec,
 		Scope:         auth.Scope(&c.caller),

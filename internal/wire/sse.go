@@ -148,6 +148,9 @@ func (x *exchange) noteTask(body []byte) {
 	id, rest, _ := bytes.Cut(rest, []byte(`","contextId":"`))
 	contextID, _, _ := bytes.Cut(rest, []byte{'"'})
 	x.task, x.context = string(id), string(contextID)
+	if x.op == opSendStreamingMessage {
+		x.audit(codeOK) // and not when the stream is over
+	}
 }
 
 // header begins the answer.
@@ -408,6 +411,7 @@ func (s *streamCount) enter(x *exchange) error {
 			Code:       a2a.CodeResourceExhausted,
 			Message:    "The limit of " + strconv.Itoa(s.limit) + " open streams is reached; close one, or poll",
 			RetryAfter: 5 * time.Second,
+			Metadata:   map[string]string{a2a.MetadataLimit: "streams"},
 		}
 	}
 	s.open[owner]++

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/audit"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/store"
+)
+
+// Pages of the audit log.
+const (
+	auditPage    = 100
+	maxAuditPage = 1000
+)
+
+// listAudit returns entries of the audit log, the oldest first.
+func (c *call) listAudit() (any, error) {
+	q := c.query("after", "since", "until", "subject", "task", "limit")
+	query := store.AuditQuery{
+		After: q.number("after", 0, 0, math.MaxInt64), Since: q.time("since"), Until: q.time("until"),
+		Task: q.values.Get("task"), Limit: int(q.number("limit", auditPage, 1, maxAuditPage)),
+	}
+	if q.values.Has("subject") {
+		query.Subject = new(q.values.Get("subject"))
+	}
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	if c.h.opts.Audit == nil {
+		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "This node has no audit log")
+	}
+	entries, err := c.h.opts.Audit.Read(c.context(), query)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Entries []jsontext.Value `json:"entries"`
+		Next    int64            `json:"next_after,omitzero"`
+	}{Entries: make([]jsontext.Value, len(entries))}
+	for i, e := range entries {
+		answer.Entries[i] = append(strconv.AppendInt([]byte(`{"id":`), e.ID, 10), ',')
+		answer.Entries[i] = append(answer.Entries[i], e.Body[1:]...)
+		if i == query.Limit-1 {
+			answer.Next = e.ID
+		}
+	}
+	return answer, nil
+}
+
+// auditTimeout bounds how long an operator waits for the audit log.
+const auditTimeout = 10 * time.Second
+
+// audit records what a known caller did. What operators change is stored before
+// it is answered, and an error says that it could not be.
+func (c *call) audit(err error) error {
+	o, p := c.operation, &c.caller
+	changes := o.method != http.MethodGet
+	if o.role == auth.RoleNone || p.Role == auth.RoleNone || !c.h.opts.Audit.Wants(changes) {
+		return nil
+	}
+	e := &audit.Entry{
+		At: time.Now(), Tenant: p.Tenant, Subject: p.Subject, Issuer: p.Issuer, Key: p.Key, Role: p.Role.String(), Address: p.Address,
+		Operation: o.method + " " + o.path, Binding: "api", Target: c.target, Result: audit.OK, Request: c.id,
+	}
+	if err != nil {
+		e.Result = a2a.CodeOf(err).String()
+	}
+	switch id := c.r.PathValue("id"); {
+	case strings.HasPrefix(o.path, "/tasks/"):
+		e.Task = clip(id, a2a.MaxIDLength)
+	case id != "":
+		e.Target = clip(id, a2a.MaxIDLength)
+	}
+	carried := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(c.r.Header))
+	if span := trace.SpanContextFromContext(carried); span.HasTraceID() {
+		e.Trace = span.TraceID().String()
+	}
+	if !changes || p.Role < auth.RoleOperator || err != nil {
+		c.h.opts.Audit.Record(e)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), auditTimeout)
+	defer cancel()
+	if err := c.h.opts.Audit.Commit(ctx, e); err != nil {
+		return &a2a.Error{Code: a2a.CodeUnavailable, Message: "It was done, but could not be recorded in the audit log", Err: err}
+	}
+	return nil
+}
