@@ -20,6 +20,7 @@ import (
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/api"
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
@@ -127,7 +128,10 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	n.reload = func() ([]config.Change, error) { return nil, errors.New("listen can only be changed by a restart") }
+	recorder := audit.New(st, log)
+	recorder.Set(audit.Settings{Level: audit.All})
 	n.server = httptest.NewServer(api.New(api.Options{
+		Audit:  recorder,
 		Engine: n.engine, Auth: authenticator{}, Logger: log, Version: "v1.2.3",
 		Config: func() *config.Config { return n.config }, Reload: func() ([]config.Change, error) { return n.reload() },
 		Nodes: func(ctx context.Context) ([]store.Node, error) {

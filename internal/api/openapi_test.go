@@ -193,6 +193,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"GET /status":                 {{"/status", ""}},
 		"GET /nodes":                  {{"/nodes", ""}},
 		"GET /keys":                   {{"/keys", ""}},
+		"GET /audit":                  {{"/audit?limit=1", ""}, {"/audit?since=2020-01-01T00:00:00Z&until=2099-01-01T00:00:00Z&subject=root&after=0", ""}},
 		"POST /keys":                  {{"/keys", `{"subject":"erp","tenant":"acme","role":"operator","scopes":["quotes"],"expires":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`}, {"/keys", `{"subject":"erp"}`}},
 		"DELETE /keys/{id}":           {{"/keys/" + n.makeKey(), "{}"}},
 		"GET /metrics":                {{"/metrics", ""}},
