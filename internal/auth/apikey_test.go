@@ -64,7 +64,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A key is not a caller of its own.
-	if diff := cmp.Diff(Principal{Tenant: "acme", Issuer: issuerKeys, Subject: "erp", Scopes: []string{"quotes"}, Role: RoleOperator}, p); diff != "" {
+	if diff := cmp.Diff(Principal{Tenant: "acme", Issuer: issuerKeys, Subject: "erp", Scopes: []string{"quotes"}, Role: RoleOperator, Key: row.ID}, p); diff != "" {
 		t.Error(diff)
 	}
 	other := newKey()

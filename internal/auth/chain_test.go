@@ -130,7 +130,7 @@ func certificateFor(change func(*x509.Certificate)) *tls.ConnectionState {
 func TestChain(t *testing.T) {
 	t.Parallel()
 	f := newChainFixture(t, nil)
-	admin := Principal{Issuer: issuerKeys, Subject: "erp", Role: RoleAdmin, Address: "203.0.113.7"}
+	admin := Principal{Issuer: issuerKeys, Subject: "erp", Role: RoleAdmin, Key: f.row, Address: "203.0.113.7"}
 	alice := Principal{Issuer: f.idp.URL, Subject: "alice", Role: RoleCaller, Address: "203.0.113.7"}
 	carol := Principal{Issuer: issuerBasic, Subject: "carol", Role: RoleViewer, Tenant: "acme", Address: "203.0.113.7"}
 	for name, tt := range map[string]struct {
