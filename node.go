@@ -124,6 +124,7 @@ func (n *Node) assemble(c *config.Config) error {
 	}
 	n.engine = engine.New(cfg)
 	n.heard.engine.Store(n.engine)
+	n.callbacks.Elsewhere = n.engine.Elsewhere
 	n.jobs = job.NewRunner(n.store, map[string]job.Handler{
 		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
 	}, n.log)

@@ -176,6 +176,13 @@ func (v *validator) publicURL() {
 
 func (v *validator) nodeURL() {
 	if v.config.NodeURL == "" {
+		for _, id := range v.config.AgentIDs() {
+			if a := v.config.Agents[id]; a != nil && a.Run.HTTP != nil && v.config.UsesPostgres() {
+				v.warn(join(join("agents", id), "run.http"), "set node_url to where this one node is reached, or let the service post again after a 503",
+					"may answer later by a callback, which a balancer brings to the wrong node now and then: node_url is not set")
+				break
+			}
+		}
 		return
 	}
 	u, message := webURL(v.config.NodeURL)

@@ -27,8 +27,14 @@ import (
 // committed, 400 for what is no step, 401 for a wrong token, 409 for the token
 // of another attempt of the turn, 410 when the turn is over, 415 for a body in
 // another form, and 503 when the steps could not be committed and may be posted
-// again. It knows the turns of its own process only.
+// again. It carries out the steps of turns of its own process only: for those of
+// other nodes it answers 503 too, and the next post may reach the right one.
 type Callbacks struct {
+	// Elsewhere, when set, returns the attempt of a task's turn that another node
+	// runs or is about to take over, and 0 when the turn is over. Set it before the
+	// first request.
+	Elsewhere func(ctx context.Context, task string, turn int) (attempt int, err error)
+
 	base func() string
 	key  []byte
 
@@ -152,7 +158,7 @@ func (c *Callbacks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Unlock()
 	switch {
 	case cb == nil:
-		answerCallback(w, http.StatusGone, "the turn is over")
+		c.answerStranger(w, r, id, attempt)
 		return
 	case cb.turn.Attempt != attempt:
 		answerCallback(w, http.StatusConflict, "the turn runs again, and the token is of another attempt")
@@ -164,6 +170,31 @@ func (c *Callbacks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	cb.post(w, r, form)
+}
+
+// answerStranger answers a post for a turn that this process does not run.
+func (c *Callbacks) answerStranger(w http.ResponseWriter, r *http.Request, id string, attempt int) {
+	running := 0
+	if task, number, ok := strings.Cut(id, "."); ok && c.Elsewhere != nil {
+		turn, err := strconv.Atoi(number)
+		if err == nil {
+			running, err = c.Elsewhere(r.Context(), task, turn)
+		}
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			answerCallback(w, http.StatusServiceUnavailable, "it is not known now who runs the turn; post again")
+			return
+		}
+	}
+	switch {
+	case running == 0:
+		answerCallback(w, http.StatusGone, "the turn is over")
+	case running != attempt:
+		answerCallback(w, http.StatusConflict, "the turn runs again, and the token is of another attempt")
+	default:
+		w.Header().Set("Retry-After", "1")
+		answerCallback(w, http.StatusServiceUnavailable, "another node runs the turn, or is about to take it over; post again (node_url of the configuration lets posts reach the right node at once)")
+	}
 }
 
 // post carries out the steps of a request. Those of one request are not mixed

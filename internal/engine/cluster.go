@@ -112,6 +112,19 @@ func (e *Engine) listen(ctx context.Context) {
 	}
 }
 
+// Elsewhere returns the attempt of a task's turn that another node runs, or that
+// is to be taken over; 0 when the turn is over.
+func (e *Engine) Elsewhere(ctx context.Context, task string, turn int) (attempt int, err error) {
+	row, err := e.store.Task(ctx, nodeScope, task)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil || row.State.Terminal() || row.Lease == 0 || row.Turn != turn {
+		return 0, err
+	}
+	return row.Attempt, nil
+}
+
 // concerns returns the tasks that run or are watched here.
 func (e *Engine) concerns() []string {
 	ids := e.hub.tasks()
