@@ -295,9 +295,8 @@ func isRefusal(err error, what string) bool {
 }
 
 // refused returns what the server has refused since the error that was the last
-// one before, once it has answered.
+// one before, once it has answered. Each refusal is an error of its own.
 func (l *natsLink) refused(before error, what string) error {
-	//nolint:errorlint // Every refusal is an error of its own.
 	if err := l.conn.LastError(); err != before && isRefusal(err, what) {
 		return err
 	}
