@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,14 +32,15 @@ func (a *app) busText(b *busStatus) string {
 }
 
 // nodeList is the answer of the API.
-type nodeList struct {
-	Nodes []struct {
-		Epoch              int64
-		Name, Version, URL string
-		Started, Seen      time.Time
-		Alive, This        bool
-		Differences        []string
-	}
+type nodeList struct{ Nodes []nodeEntry }
+
+// nodeEntry is a node of a store.
+type nodeEntry struct {
+	Epoch              int64
+	Name, Version, URL string
+	Started, Seen      time.Time
+	Alive, This        bool
+	Differences        []string
 }
 
 func newAdminNodeCommand(a *app) *cobra.Command {
@@ -54,7 +56,8 @@ func newAdminNodeCommand(a *app) *cobra.Command {
 		}
 		return a.writeNodes(&answer)
 	})
-	list.Long = `List the nodes that use the store of a node, newest last. A node that is not alive
+	list.Long = `List the nodes that use the store of a node: those that are alive last, below the
+others, and the newest of them at the end. A node that is not alive
 has given no sign of life for longer than its lease: others have taken over its
 tasks. It is forgotten a week later, when a node starts; one that was stopped is
 forgotten at once. What is told to differ should be the same on all of them.`
@@ -64,6 +67,9 @@ forgotten at once. What is told to differ should be the same on all of them.`
 
 func (a *app) writeNodes(list *nodeList) error {
 	p := printer{w: a.stdout}
+	slices.SortStableFunc(list.Nodes, func(a, b nodeEntry) int {
+		return map[bool]int{true: 1}[a.Alive] - map[bool]int{true: 1}[b.Alive]
+	})
 	for _, n := range list.Nodes {
 		name := n.Name
 		if n.This {
