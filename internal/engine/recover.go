@@ -102,7 +102,7 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 	case spec == nil:
 		return e.fail(ctx, row, "The agent of this task does not exist any more.", 0)
 	case begun && spec.OnInterrupt == InterruptFail:
-		return e.fail(ctx, row, "The turn was interrupted by the end of its process, and this agent is not resumed.", 0)
+		return e.fail(ctx, row, "The turn was interrupted: its process ended, or could not reach the task store any more. This agent is not resumed.", 0)
 	}
 	// Everything is read before the turn is taken: what cannot be read now and
 	// never will be ends the task instead of being tried for ever.

@@ -140,7 +140,7 @@ func (r *run) release() {
 func (r *run) interrupted(t *ticket) {
 	defer t.give()
 	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt}
-	text := "The message was interrupted by the end of its process before it had an outcome, and this agent is not resumed."
+	text := "The message was interrupted before it had an outcome: its process ended, or could not reach the task store any more. This agent is not resumed."
 	if err := r.commit(&store.Change{}, r.builder.build([]agent.Step{{Fail: agent.Say(text)}})); err != nil {
 		r.err = unavailable(err)
 		r.settle() // but not the claim
