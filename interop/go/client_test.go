@@ -28,6 +28,7 @@ const (
 	noStreaming       = "FIXTURE_NO_STREAMING_URL"
 	requiredExtension = "FIXTURE_REQUIRED_EXTENSION_URL"
 	noWebhooks        = noStreaming
+	signed            = "FIXTURE_SIGNED_URL"
 )
 
 const extensionURI = "https://fixture.handoff.example/extensions/required/v1"

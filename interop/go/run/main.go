@@ -65,14 +65,22 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	env := os.Environ()
-	for i, c := range configurations {
-		s, err := serve(ctx, o.program, filepath.Join(o.examples, c.file), filepath.Join(dir, strconv.Itoa(i)), append(c.flags, flags...))
+	signing, authorization, err := signed(ctx, o.program, dir)
+	if err != nil {
+		return err
+	}
+	env := append(os.Environ(), "AUTHORIZATION="+authorization)
+	for i, c := range append(configurations, signing) {
+		if !filepath.IsAbs(c.file) {
+			c.file = filepath.Join(o.examples, c.file)
+		}
+		c.flags = append(c.flags, flags...)
+		s, err := serve(ctx, o.program, filepath.Join(dir, strconv.Itoa(i)), c)
 		if err != nil {
 			return err
 		}
 		defer s.stop()
-		env = append(env, c.variable+"=http://"+s.address+"/agents/"+c.agent+"/")
+		env = append(env, c.name+"_URL=http://"+s.address+"/agents/"+c.agent+"/", c.name+"_LOG="+s.log)
 	}
 	var all []result
 	failed := false
@@ -133,6 +141,8 @@ func (o outcome) report(s suite) (failed bool) {
 	verdict := "pass"
 	if failed {
 		verdict = "FAIL"
+	}
+	if failed || s.show {
 		fmt.Println(strings.TrimRight(o.details, "\n"))
 	}
 	fmt.Printf("%s  %-40s %3d cases passed, %d not offered, %s\n", verdict, s.title+" "+s.version, passed, not, o.took.Round(100*time.Millisecond))

@@ -23,6 +23,7 @@ type suite struct {
 	command   []string
 	sdk       string // as the results have it
 	bindings  []string
+	show      bool // print what it prints
 	// lacks has the operations that the client does not have, and what is so.
 	lacks map[string]string
 }
@@ -32,6 +33,7 @@ var bindings = []string{"JSONRPC", "HTTP+JSON", "GRPC"}
 // suites returns all of them. Their versions are those of the files that pin
 // them.
 func suites(filter string) ([]suite, error) {
+	draft := "its requests are those of a draft of 1.0"
 	all := []suite{
 		{
 			id: "go", sdk: "a2a-go", title: "a2a-go", dir: ".", bindings: bindings,
@@ -48,6 +50,15 @@ func suites(filter string) ([]suite, error) {
 			id: "py", sdk: "a2a-sdk", title: "a2a-sdk (Python)", dir: "../py", bindings: bindings,
 			command: []string{"build/venv/bin/python", "-m", "unittest", "-b"},
 			version: `(?m)^a2a-sdk==(\S+)`,
+		},
+		{
+			id: "java", sdk: "a2a-java", title: "a2a-java", dir: "../java", bindings: bindings[:2], show: true,
+			command: []string{"java", "-Dfile.encoding=UTF-8", "@build/arguments", "Cases"},
+			version: `<sdk.version>([^<]+)`,
+			lacks: map[string]string{
+				"signed": "it has no verifier of cards", "extended": "it does not know its own method when it reads the answer",
+				"push-create": draft, "push-get": draft, "push-list": draft, "push-delete": draft, "webhook": draft,
+			},
 		},
 	}
 	pins := map[string]string{"go": "go.mod", "js": "package.json", "py": "requirements.txt", "java": "pom.xml"}
