@@ -121,7 +121,7 @@ func TestANodePushes(t *testing.T) {
 	if err := json.Unmarshal(document, &keys); err != nil {
 		t.Fatalf("%v: %s", err, document)
 	}
-	jws, err := jose.ParseSigned(last.header.Get("X-A2A-Notification-JWT"), []jose.SignatureAlgorithm{jose.ES256})
+	jws, err := jose.ParseSignedCompact(last.header.Get("X-A2A-Notification-JWT"), []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,6 @@ type asked struct {
 	params     string // %s is the task
 	verb, path string // of HTTP+JSON, below the agent's address
 	body       string // "" for none
-	needsTask  bool
 }
 
 func oldMessage(text, task string) (rpc, rest string) {

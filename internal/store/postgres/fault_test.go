@@ -170,8 +170,8 @@ func TestFrozenNode(t *testing.T) {
 	s := ownServer(t, false)
 	schema := newSchema(t)
 	p := newProxy(t, s)
+	second := openAt(t, withSchema(s.DSN(), schema), postgres.Options{Committers: 1}) // makes the tables, which may take a while
 	first := openAt(t, postgrestest.With(p.dsn(s, schema), "idle_in_transaction_session_timeout", "200"), postgres.Options{Committers: 1})
-	second := openAt(t, withSchema(s.DSN(), schema), postgres.Options{Committers: 1})
 	c := working("t")
 	c.Insert.Lease = 1
 	if err := first.Commit(t.Context(), c); err != nil {
