@@ -112,6 +112,26 @@ func TestSubscribeToARunningTask(t *testing.T) {
 	})
 }
 
+func TestSubscribeAfterACut(t *testing.T) {
+	eachBinding(t, operations{opSubscribe}, func(t *testing.T, p *peer) {
+		ctx, cut := context.WithCancel(t.Context())
+		defer cut()
+		event, err := firstOf(p.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: text("slow 2")}))
+		cut()
+		if err != nil {
+			t.Fatal(err)
+		}
+		events := collect(t, p.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: event.TaskInfo().TaskID}))
+		snapshot, ok := events[0].(*a2a.Task)
+		if !ok {
+			t.Fatalf("the first event is a %T, want the task", events[0])
+		}
+		if got := strings.Count(artifactText(snapshot)+textOf(events), "chunk"); got != 20 {
+			t.Errorf("snapshot and events have %d chunks, want 20", got)
+		}
+	})
+}
+
 func TestSubscribeToAParkedTask(t *testing.T) {
 	eachBinding(t, operations{opSubscribe, opAnswer}, func(t *testing.T, p *peer) {
 		task := p.send(text("ask"))

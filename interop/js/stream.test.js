@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 
 import { TaskState } from '@a2a-js/sdk';
 
-import { artifactText, assertState, awaitState, chunks, collect, eachBinding, get, immediately, lastState, send } from './peer.js';
+import { artifactText, assertState, awaitState, chunks, collect, eachBinding, first, get, immediately, lastState, send } from './peer.js';
 
 const { TASK_STATE_COMPLETED, TASK_STATE_FAILED, TASK_STATE_INPUT_REQUIRED } = TaskState;
 
@@ -61,6 +61,17 @@ eachBinding('streams', (binding, connect, shows) => {
     const task = await client.sendMessage(send('slow 2', { configuration: immediately }));
     const events = await collect(client.resubscribeTask({ tenant: '', id: task.id }));
     assert.equal(events[0].$case, 'task');
+    const text = artifactText(events[0].value) + chunks(events).join('');
+    assert.equal(text.match(/chunk/g).length, 20);
+    assert.equal(lastState(events), TASK_STATE_COMPLETED);
+  });
+
+  shows('subscribe', 'a subscription after a cut misses nothing', async () => {
+    const client = await connect();
+    const abort = new AbortController();
+    const { value } = await first(client.sendMessageStream(send('slow 2'), { signal: abort.signal }));
+    abort.abort();
+    const events = await collect(client.resubscribeTask({ tenant: '', id: value.id }));
     const text = artifactText(events[0].value) + chunks(events).join('');
     assert.equal(text.match(/chunk/g).length, 20);
     assert.equal(lastState(events), TASK_STATE_COMPLETED);
