@@ -368,7 +368,7 @@ func (d Dialect) send(p *sendParams, v *a2a.SendMessageRequest) error {
 		switch {
 		case own.Blocking != nil:
 			blocks = *own.Blocking
-		case d == REST && m != nil && m.Content != nil:
+		case d == GRPC, d == REST && m != nil && m.Content != nil:
 			blocks = false // ProtoJSON leaves out what is false
 		}
 	case d == TasksSend:
@@ -494,7 +494,7 @@ func (d Dialect) part(p *part, v *a2a.Part, at string) error {
 		return d.file(p.File, v, at+".file")
 	case kind == "data" && hasData:
 		data := p.Data
-		if d == REST && !named {
+		if d.proto() && !named {
 			var outer struct {
 				Data jsontext.Value `json:"data"`
 			}

@@ -241,7 +241,7 @@ func (w *writer) message(m *a2a.Message) {
 	}
 	w.optRaw("metadata", m.Metadata)
 	w.optTexts("extensions", m.Extensions)
-	if w.dialect == RPC { // a2a.proto has no such field
+	if w.dialect != REST { // its a2a.proto has no such field
 		w.optTexts("referenceTaskIds", m.ReferenceTaskIDs)
 	}
 	w.close()
@@ -261,7 +261,7 @@ func (w *writer) part(p *a2a.Part) {
 			data, metadata = wrap(p)
 		}
 		w.key("data")
-		if w.dialect == REST {
+		if w.dialect.proto() {
 			w.open()
 			w.optRaw("data", data)
 			w.close()
@@ -305,11 +305,11 @@ func (w *writer) file(p *a2a.Part) {
 	w.optText("name", p.Filename)
 	w.optText("mimeType", p.MediaType)
 	switch {
-	case p.Kind == a2a.PartURL && w.dialect == REST:
+	case p.Kind == a2a.PartURL && w.dialect.proto():
 		w.text("fileWithUri", p.URL)
 	case p.Kind == a2a.PartURL:
 		w.text("uri", p.URL)
-	case w.dialect == REST:
+	case w.dialect.proto():
 		// Twice, as the official libraries do and expect; see Dialect.file.
 		w.text("fileWithBytes", base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString(p.Raw))))
 	default:
@@ -347,7 +347,7 @@ func (w *writer) artifact(a *a2a.Artifact, index int, u *a2a.TaskArtifactUpdateE
 // in a member of its own in a2a.proto.
 func (w *writer) response(r *a2a.StreamResponse, final bool) {
 	member := func(name string) {
-		if w.dialect == REST {
+		if w.dialect.proto() {
 			w.open()
 			w.key(name)
 		}
@@ -370,7 +370,7 @@ func (w *writer) response(r *a2a.StreamResponse, final bool) {
 		w.close()
 		return
 	}
-	if w.dialect == REST {
+	if w.dialect.proto() {
 		w.close()
 	}
 }
@@ -413,7 +413,7 @@ func (w *writer) artifactUpdate(u *a2a.TaskArtifactUpdateEvent) {
 func (w *writer) taskPushConfig(v *a2a.TaskPushNotificationConfig) {
 	w.open()
 	switch w.dialect {
-	case REST:
+	case REST, GRPC:
 		w.text("name", "tasks/"+v.TaskID+"/pushNotificationConfigs/"+v.ID)
 		w.key("pushNotificationConfig")
 	case TasksSend:
@@ -445,7 +445,7 @@ func (w *writer) pushConfig(v *a2a.TaskPushNotificationConfig) {
 }
 
 func (w *writer) pushConfigs(v *a2a.ListTaskPushNotificationConfigsResponse) {
-	if w.dialect == REST {
+	if w.dialect.proto() {
 		w.open()
 		list(w, "configs", v.Configs, w.taskPushConfig)
 		w.optText("nextPageToken", v.NextPageToken)
@@ -475,7 +475,7 @@ func (w *writer) sendRequest(v *a2a.SendMessageRequest) {
 		w.optTexts("acceptedOutputModes", c.AcceptedOutputModes)
 		w.optInt("historyLength", c.HistoryLength)
 		if push := c.TaskPushNotificationConfig; push != nil {
-			if w.dialect == REST {
+			if w.dialect.proto() {
 				w.key("pushNotification")
 			} else {
 				w.key("pushNotificationConfig")

@@ -29,6 +29,10 @@ const (
 	// a2a.proto: messages have content, enums have the names of Protocol Buffers,
 	// and canceled is spelt CANCELLED.
 	REST
+	// GRPC is the ProtoJSON of the a2a.proto that gRPC has in the official
+	// libraries: that of REST, but messages have parts, under the same number, and
+	// tasks that they refer to.
+	GRPC
 	// TasksSend is the form before 0.2: parts have a type, the client names tasks
 	// and sessions, and there are no messages as answers.
 	TasksSend
@@ -71,9 +75,12 @@ var stateNames = [...]string{
 	a2a.StateAuthRequired:  "auth-required",
 }
 
+// proto reports whether the dialect is the JSON of messages of Protocol Buffers.
+func (d Dialect) proto() bool { return d == REST || d == GRPC }
+
 // stateName returns the name of a state.
 func (d Dialect) stateName(s a2a.TaskState) string {
-	if d == REST {
+	if d.proto() {
 		if s == a2a.StateCanceled {
 			return "TASK_STATE_CANCELLED"
 		}
@@ -115,7 +122,7 @@ func parseState(name string) (a2a.TaskState, bool) {
 // roleName returns the name of a role.
 func (d Dialect) roleName(r a2a.Role) string {
 	switch {
-	case d == REST:
+	case d.proto():
 		return r.String()
 	case r == a2a.RoleUser:
 		return "user"

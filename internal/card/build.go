@@ -132,6 +132,17 @@ func oldInterfaces(agent *config.Agent, id, base, tenant string) []a2a.AgentInte
 	}
 }
 
+// offerOldGRPC adds gRPC of version 0.3, which reaches the default agent alone:
+// nothing in its requests would tell another, or a tenant.
+func offerOldGRPC(card *a2a.AgentCard, c *config.Config, agent *config.Agent, id, base, tenant string) {
+	version := a2a.Version03.String()
+	target := grpcTarget(strings.TrimSuffix(base, "/"))
+	if !agent.GRPC || target == "" || tenant != "" || id != c.DefaultAgentID() || !slices.Contains(agent.Versions, version) {
+		return
+	}
+	card.SupportedInterfaces = append(card.SupportedInterfaces, a2a.AgentInterface{URL: target, ProtocolBinding: a2a.BindingGRPC, ProtocolVersion: version})
+}
+
 // grpcTarget returns the host and port at which a base URL is reached over gRPC
 // (a2a.proto, AgentInterface.url); "" for a URL with a path, which gRPC cannot
 // have.

@@ -88,6 +88,37 @@ func TestBuild_GRPC(t *testing.T) {
 	}
 }
 
+// Over gRPC of version 0.3 nothing tells the agent, so that the default one
+// alone has it.
+func TestFor_OldGRPC(t *testing.T) {
+	t.Parallel()
+	c := load(t, file)
+	c.Agents["delivery"].Versions = []string{"1.0", "0.3"}
+	old := func(base, tenant string) string {
+		for _, f := range card.For(c, "delivery", base, tenant).SupportedInterfaces {
+			if f.ProtocolBinding == a2a.BindingGRPC && f.ProtocolVersion == "0.3" {
+				return f.URL + f.Tenant
+			}
+		}
+		return ""
+	}
+	c.DefaultAgent = "delivery"
+	for _, tt := range []struct{ base, tenant, want string }{
+		{"https://a.example/", "", "a.example:443"},
+		{"https://a.example", "acme", ""},
+		{"https://a.example/x", "", ""},
+	} {
+		if got := old(tt.base, tt.tenant); got != tt.want {
+			t.Errorf("%s %q: got %q, want %q", tt.base, tt.tenant, got, tt.want)
+		}
+	}
+	c.Agents["other"] = c.Agents["delivery"]
+	c.DefaultAgent = "other"
+	if got := old("https://a.example", ""); got != "" {
+		t.Errorf("not the default agent: %s", got)
+	}
+}
+
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	c := load(t, file)

@@ -16,6 +16,7 @@ func ForExtended(c *config.Config, id, base, tenant string, scopes []string) *a2
 	agent := c.Agents[id]
 	shown := extendedAgent(agent, scopes)
 	card := Build(shown, id, base, tenant)
+	offerOldGRPC(card, c, shown, id, base, tenant)
 	secure(card, c, shown, union(scopesOf(agent), scopesOf(shown)))
 	return card
 }

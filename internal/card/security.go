@@ -14,6 +14,7 @@ import (
 func For(c *config.Config, id, base, tenant string) *a2a.AgentCard {
 	agent := c.Agents[id]
 	card := Build(agent, id, base, tenant)
+	offerOldGRPC(card, c, agent, id, base, tenant)
 	secure(card, c, agent, scopesOf(agent))
 	return card
 }

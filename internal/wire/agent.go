@@ -146,6 +146,9 @@ func (s *Set) named(tenant string) (a *Agent, remains string) {
 	return a, remains
 }
 
+// servesOldGRPC reports whether an agent is reached over gRPC of version 0.3.
+func (s *Set) servesOldGRPC() bool { return s.rest["/"+serviceOld].kind == endpointGRPC }
+
 // Agent returns the agent with that id, or nil.
 func (s *Set) Agent(id string) *Agent { return s.agents[id] }
 
@@ -186,6 +189,9 @@ func (s *Set) place(a *Agent) error {
 		for _, service := range grpcServices {
 			s.rest[service] = endpoint{kind: endpointGRPC}
 		}
+	}
+	if a.GRPC && slices.Contains(a.Versions, a2a.Version03) {
+		s.rest["/"+serviceOld] = endpoint{kind: endpointGRPC}
 	}
 	return taken
 }

@@ -24,17 +24,19 @@ import (
 // tenant of a request leads to its agent.
 const (
 	serviceA2A              = "lf.a2a.v1.A2AService"
+	serviceOld              = "a2a.v1.A2AService" // of version 0.3
 	serviceHealth           = grpchealth.HealthV1ServiceName
 	serviceReflection       = "grpc.reflection.v1.ServerReflection"
 	serviceReflectionBefore = "grpc.reflection.v1alpha.ServerReflection"
 )
 
-// grpcServices are the paths below which gRPC is served.
+// grpcServices are the paths below which gRPC is served, beside that of version
+// 0.3, which is there when an agent speaks it.
 var grpcServices = [...]string{"/" + serviceA2A, "/" + serviceHealth, "/" + serviceReflection, "/" + serviceReflectionBefore}
 
 // grpcServer answers what comes over gRPC.
 type grpcServer struct {
-	operations map[string]grpcOperation // by name
+	operations map[string]grpcOperation // by service and name
 	others     map[string]http.Handler  // health and reflection, by service
 	refusals   *connect.ErrorWriter
 	depth      int // of free JSON
@@ -62,6 +64,7 @@ func newGRPCServer(h *Handler) *grpcServer {
 	}
 	own := connect.WithHandlerOptions(options, connect.WithCodec(&binaryCodec{h.opts.Depth}),
 		connect.WithCodec(&textCodec{"json", h.opts.Depth}), connect.WithCodec(&textCodec{"json; charset=utf-8", h.opts.Depth}))
+	addOldOperations(s, own)
 	unary[pb.SendMessageRequest](s, opSendMessage, own)
 	streaming[pb.SendMessageRequest](s, opSendStreamingMessage, own)
 	unary[pb.GetTaskRequest](s, opGetTask, own)
@@ -74,8 +77,13 @@ func newGRPCServer(h *Handler) *grpcServer {
 	unary[pb.DeleteTaskPushNotificationConfigRequest](s, opDeletePushConfig, own)
 	unary[pb.GetExtendedAgentCardRequest](s, opGetExtendedCard, own)
 
-	_, s.others[serviceHealth] = grpchealth.NewHandler(health{h.opts.Engine}, options)
-	reflector := grpcreflect.NewStaticReflector(serviceA2A, serviceHealth)
+	_, s.others[serviceHealth] = grpchealth.NewHandler(health{h.opts.Engine, h.opts.Agents}, options)
+	reflector := grpcreflect.NewReflector(grpcreflect.NamerFunc(func() []string {
+		if h.opts.Agents().servesOldGRPC() {
+			return []string{serviceA2A, serviceOld, serviceHealth}
+		}
+		return []string{serviceA2A, serviceHealth}
+	}))
 	_, s.others[serviceReflection] = grpcreflect.NewHandlerV1(reflector, options)
 	_, s.others[serviceReflectionBefore] = grpcreflect.NewHandlerV1Alpha(reflector, options)
 	return s
@@ -85,14 +93,24 @@ func newGRPCServer(h *Handler) *grpcServer {
 type request[T any] interface {
 	*T
 	proto.Message
-	GetTenant() string
 }
 
-// unary adds an operation with one answer.
+// unary adds an operation of 1.0 with one answer.
 func unary[T any, P request[T]](s *grpcServer, op operation, options connect.HandlerOption) {
-	s.operations[op.String()] = grpcOperation{op, connect.NewUnaryHandler("/"+serviceA2A+"/"+op.String(),
+	unaryAt[T, P](s, serviceA2A+"/"+op.String(), op, nil, options)
+}
+
+// streaming adds an operation of 1.0 with a stream of answers.
+func streaming[T any, P request[T]](s *grpcServer, op operation, options connect.HandlerOption) {
+	streamingAt[T, P](s, serviceA2A+"/"+op.String(), op, nil, options)
+}
+
+// unaryAt adds an operation under the name of its service and its method, whose
+// answer is written by encoding; nil is that of 1.0.
+func unaryAt[T any, P request[T]](s *grpcServer, name string, op operation, encoding grpcEncoding, options connect.HandlerOption) {
+	s.operations[name] = grpcOperation{op, connect.NewUnaryHandler("/"+name,
 		func(ctx context.Context, r *connect.Request[protoRequest[T, P]]) (*connect.Response[protoReply], error) {
-			c := &grpcCall{}
+			c := &grpcCall{encoding: encoding}
 			exchangeOf(ctx).callGRPC(ctx, c, r.Msg.get(), r.Msg.err, s.depth)
 			if c.err != nil {
 				return nil, c.err
@@ -101,11 +119,11 @@ func unary[T any, P request[T]](s *grpcServer, op operation, options connect.Han
 		}, options)}
 }
 
-// streaming adds an operation with a stream of answers.
-func streaming[T any, P request[T]](s *grpcServer, op operation, options connect.HandlerOption) {
-	s.operations[op.String()] = grpcOperation{op, connect.NewServerStreamHandler("/"+serviceA2A+"/"+op.String(),
+// streamingAt is unaryAt for a stream of answers.
+func streamingAt[T any, P request[T]](s *grpcServer, name string, op operation, encoding grpcEncoding, options connect.HandlerOption) {
+	s.operations[name] = grpcOperation{op, connect.NewServerStreamHandler("/"+name,
 		func(ctx context.Context, r *connect.Request[protoRequest[T, P]], stream *connect.ServerStream[protoReply]) error {
-			c := &grpcCall{events: stream}
+			c := &grpcCall{encoding: encoding, events: stream}
 			exchangeOf(ctx).callGRPC(ctx, c, r.Msg.get(), r.Msg.err, s.depth)
 			return c.err
 		}, options)}
@@ -120,7 +138,7 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 func (x *exchange) serveGRPC(path string) {
 	s := x.h.grpc
 	service, method, _ := strings.Cut(strings.TrimPrefix(x.r.URL.EscapedPath(), "/"), "/")
-	operation := s.operations[method]
+	operation := s.operations[service+"/"+method]
 	switch {
 	case x.r.Method == http.MethodOptions:
 		x.options("POST, OPTIONS")
@@ -137,7 +155,7 @@ func (x *exchange) serveGRPC(path string) {
 	x.status = http.StatusOK
 	w.Header()["Cache-Control"] = noStore
 	switch {
-	case service != serviceA2A:
+	case service != serviceA2A && service != serviceOld:
 		x.code = codeOK
 		s.others[service].ServeHTTP(w, x.r)
 		return
@@ -167,7 +185,7 @@ func (x *exchange) serveGRPC(path string) {
 // callGRPC carries out a call whose message has been received, or could not be
 // decoded.
 func (x *exchange) callGRPC(ctx context.Context, c *grpcCall, message proto.Message, unreadable error, depth int) {
-	x.ctx, x.via = ctx, c
+	x.ctx, x.via, c.op = ctx, c, x.op
 	defer x.recoverGRPC()
 	// The time that a client has to send a message is over.
 	_ = http.NewResponseController(x.w).SetReadDeadline(noDeadline)
@@ -175,13 +193,20 @@ func (x *exchange) callGRPC(ctx context.Context, c *grpcCall, message proto.Mess
 		x.refuse(unreadable)
 		return
 	}
-	named, _ := message.(interface{ GetTenant() string })
-	if x.agent, x.tenant = x.agents.named(named.GetTenant()); x.agent == nil {
+	tenant := "" // messages of 0.3 name none
+	if m, ok := message.(interface{ GetTenant() string }); ok {
+		tenant = m.GetTenant()
+	}
+	if x.agent, x.tenant = x.agents.named(tenant); x.agent == nil {
 		x.refuse(errUnknownAgent)
 		return
 	}
 	x.serviceParameters()
 	x.lastEventID = "" // messages of gRPC have no ids to go on after
+	if c.encoding != nil {
+		x.callOldGRPC(message, depth)
+		return
+	}
 	x.run(x.traced("A2A "+x.op.String()), &protoParameters{message: message, depth: depth})
 }
 
@@ -200,11 +225,14 @@ func (x *exchange) recoverGRPC() {
 
 // health answers the health checks of gRPC (grpc.health.v1). A node that is
 // stopping is not serving.
-type health struct{ engine *engine.Engine }
+type health struct {
+	engine *engine.Engine
+	agents func() *Set
+}
 
 // Check returns the health of a service; "" is the node.
 func (h health) Check(_ context.Context, r *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
-	if r.Service != "" && r.Service != serviceA2A {
+	if r.Service != "" && r.Service != serviceA2A && (r.Service != serviceOld || !h.agents().servesOldGRPC()) {
 		return nil, connect.NewError(connect.CodeNotFound, errNoService)
 	}
 	if h.engine.Draining() {

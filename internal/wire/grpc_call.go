@@ -25,8 +25,19 @@ type transport interface {
 	stream(ctx context.Context, x *exchange, stream *engine.Stream)
 }
 
+// grpcEncoding is how another version than 1.0 writes answers.
+type grpcEncoding interface {
+	result(v result) (proto.Message, error)
+	// event writes an event of a stream, which is the last of it or not.
+	event(body []byte, last bool) (proto.Message, error)
+	// failure returns the error that the version has for one of 1.0.
+	failure(op operation, e *a2a.Error) *a2a.Error
+}
+
 // grpcCall is one call over gRPC and its answer.
 type grpcCall struct {
+	op       operation
+	encoding grpcEncoding // nil: that of 1.0
 	answered proto.Message
 	err      error
 	events   *connect.ServerStream[protoReply] // of an operation that streams
@@ -35,7 +46,7 @@ type grpcCall struct {
 var _ transport = (*grpcCall)(nil)
 
 func (c *grpcCall) answer(x *exchange, v result) {
-	m, err := protoOf(v)
+	m, err := c.result(v)
 	if err != nil {
 		x.refuse(err)
 		return
@@ -50,8 +61,25 @@ func (c *grpcCall) refuse(err error, e *a2a.Error) {
 	case errors.Is(err, context.Canceled):
 		c.err = connect.NewError(connect.CodeCanceled, errors.New("the call was canceled; what it began goes on"))
 	default:
+		if c.encoding != nil {
+			e = c.encoding.failure(c.op, e)
+		}
 		c.err = connectError(e)
 	}
+}
+
+func (c *grpcCall) result(v result) (proto.Message, error) {
+	if c.encoding != nil {
+		return c.encoding.result(v)
+	}
+	return protoOf(v)
+}
+
+func (c *grpcCall) event(f *engine.Frame) (proto.Message, error) {
+	if c.encoding != nil {
+		return c.encoding.event(f.Body, f.Last)
+	}
+	return protoOfFrame(f.Body)
 }
 
 // stream sends events as they come. A client that does not read is waited for
@@ -80,7 +108,7 @@ func (c *grpcCall) stream(ctx context.Context, x *exchange, stream *engine.Strea
 			x.noteTask(frame.Body)
 			began = true
 		}
-		m, err := protoOfFrame(frame.Body)
+		m, err := c.event(&frame)
 		if err != nil {
 			x.refuse(err)
 			return

@@ -314,7 +314,7 @@ func (f *oldForm) translate(x *exchange, body []byte, last bool) ([]byte, error)
 }
 
 func (f *oldForm) failure(dst []byte, x *exchange, e *a2a.Error) ([]byte, int) {
-	e = oldError(x, e)
+	e = oldError(x.op, e)
 	if f.rpc {
 		return rpcForm{}.failure(dst, x, e)
 	}
@@ -330,8 +330,8 @@ func (f *oldForm) frameError(dst []byte, x *exchange, e *a2a.Error) []byte {
 
 // oldError returns the error that 0.3 has for one of 1.0. It has one error for a
 // card that is not there.
-func oldError(x *exchange, e *a2a.Error) *a2a.Error {
-	if x.op != opGetExtendedCard || e.Code != a2a.CodeUnsupportedOperation {
+func oldError(op operation, e *a2a.Error) *a2a.Error {
+	if op != opGetExtendedCard || e.Code != a2a.CodeUnsupportedOperation {
 		return e
 	}
 	old := *e

@@ -1,4 +1,4 @@
-"""What the official client of version 0.3 sees of this server, over JSON-RPC and HTTP+JSON."""
+"""What the official client of version 0.3 sees of this server, over JSON-RPC, HTTP+JSON and gRPC."""
 
 import asyncio
 import base64
@@ -13,6 +13,7 @@ import unittest
 import urllib.request
 import uuid
 
+import grpc
 import httpx
 
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
@@ -94,11 +95,17 @@ class Peer:
         self.card = await A2ACardResolver(self.http, address).get_agent_card()
         self.client = self.connect(streaming=True)
 
+    def channel(self, target):
+        """Opens a gRPC channel, which the test closes."""
+        channel = grpc.aio.insecure_channel(target)
+        self.addAsyncCleanup(channel.close)
+        return channel
+
     async def asyncTearDown(self):
         await self.http.aclose()
 
     def connect(self, **options):
-        config = ClientConfig(httpx_client=self.http, supported_transports=[self.transport], use_client_preference=True, **options)
+        config = ClientConfig(httpx_client=self.http, grpc_channel_factory=self.channel, supported_transports=[self.transport], use_client_preference=True, **options)
         return ClientFactory(config).create(self.card)
 
     async def send(self, message, client=None, **options):
@@ -232,6 +239,10 @@ class Peer:
             with self.assertRaises(A2AClientJSONRPCError) as caught:
                 await call
             self.assertEqual(caught.exception.error.code, code)
+        elif self.transport == TransportProtocol.grpc:
+            with self.assertRaises(grpc.aio.AioRpcError) as caught:
+                await call
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.NOT_FOUND if status == 404 else grpc.StatusCode.FAILED_PRECONDITION)
         else:
             with self.assertRaises(A2AClientHTTPError) as caught:
                 await call
@@ -244,6 +255,10 @@ class JSONRPC(Peer, unittest.IsolatedAsyncioTestCase):
 
 class HTTPJSON(Peer, unittest.IsolatedAsyncioTestCase):
     transport = TransportProtocol.http_json
+
+
+class GRPC(Peer, unittest.IsolatedAsyncioTestCase):
+    transport = TransportProtocol.grpc
 
 
 if __name__ == "__main__":
