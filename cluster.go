@@ -96,7 +96,7 @@ func (n *Node) ownURL() string {
 // should share.
 func (n *Node) digest() map[string]string {
 	c := n.Config()
-	keys, err := keysOf(c.SecretKey)
+	keys, err := keysOf(c)
 	if err != nil {
 		return nil
 	}
@@ -110,7 +110,11 @@ func (n *Node) digest() map[string]string {
 	}
 	if keys.fingerprint != nil {
 		sum := sha256.Sum256(keys.fingerprint)
-		digest["secret_key"] = hex.EncodeToString(sum[:6])
+		digest[partSecretKey] = hex.EncodeToString(sum[:6])
+	}
+	if keys.oldFingerprint != nil {
+		sum := sha256.Sum256(keys.oldFingerprint)
+		digest["old_secret_keys"] = hex.EncodeToString(sum[:6])
 	}
 	return digest
 }

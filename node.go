@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"bytes"
 	"context"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,6 +51,7 @@ type Node struct {
 	meter     *auth.Meter
 	audit     *audit.Log
 	peers     *peers
+	seals     *resealer // nil without a secret key
 	jobs      *job.Runner
 	webhooks  *push.Service
 	metrics   *telemetry.Metrics
@@ -90,11 +93,11 @@ func New(c *Config, opts Options) (*Node, error) {
 func (n *Node) assemble(c *config.Config) error {
 	guard := netguard.New(netguard.Policy{Allow: c.Outbound.Allow})
 	n.outbound = guard.Configured(netguard.Options{HeaderTimeout: 10 * time.Minute})
-	keys, err := keysOf(c.SecretKey)
+	keys, err := keysOf(c)
 	if err != nil {
 		return err
 	}
-	n.callbacks = backend.NewCallbacks(func() string { return n.ownURL() + "/callbacks" }, keys.callback)
+	n.callbacks = backend.NewCallbacks(func() string { return n.ownURL() + "/callbacks" }, keys.callback, keys.older...)
 	built, err := n.newAgents(c, nil, nil)
 	if err != nil {
 		return err
@@ -125,6 +128,9 @@ func (n *Node) assemble(c *config.Config) error {
 	n.engine = engine.New(cfg)
 	n.heard.engine.Store(n.engine)
 	n.callbacks.Elsewhere = n.engine.Elsewhere
+	if keys.sealer != nil {
+		n.seals = newResealer(n, keys.sealer)
+	}
 	n.jobs = job.NewRunner(n.store, map[string]job.Handler{
 		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
 	}, n.log)
@@ -145,26 +151,41 @@ func (n *Node) assemble(c *config.Config) error {
 
 // keys are what is derived from the secret key; all nil without one.
 type keys struct {
-	sealer      *auth.Sealer
-	callback    []byte
-	fingerprint []byte // tells secrets apart without telling them
+	sealer         *auth.Sealer
+	callback       []byte
+	older          [][]byte // that callback was before
+	fingerprint    []byte   // tells secrets apart without telling them
+	oldFingerprint []byte   // of all old keys, in any order; nil without any
 }
 
-// keysOf derives from the secret key what seals, what signs and what compares.
-func keysOf(secret config.Secret) (k keys, err error) {
-	if secret.IsZero() {
+// keysOf derives from the secret key, and from those that it was before, what
+// seals, what signs and what compares.
+func keysOf(c *config.Config) (k keys, err error) {
+	if c.SecretKey.IsZero() {
 		return k, nil
 	}
-	derive := func(purpose string) []byte {
-		key, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "handoff "+purpose, auth.KeySize)
-		if err != nil {
-			panic(err) // of a constant length that is allowed
-		}
-		return key
+	k.callback, k.fingerprint = derive(c.SecretKey, "callback"), derive(c.SecretKey, "fingerprint")
+	var opening, fingerprints [][]byte
+	for _, old := range c.OldSecretKeys {
+		k.older = append(k.older, derive(old, "callback"))
+		opening = append(opening, derive(old, "seal"))
+		fingerprints = append(fingerprints, derive(old, "fingerprint"))
 	}
-	k.callback, k.fingerprint = derive("callback"), derive("fingerprint")
-	k.sealer, err = auth.NewSealer(derive("seal"))
+	if len(fingerprints) > 0 {
+		slices.SortFunc(fingerprints, bytes.Compare)
+		k.oldFingerprint = bytes.Join(fingerprints, nil)
+	}
+	k.sealer, err = auth.NewSealer(derive(c.SecretKey, "seal"), opening...)
 	return k, err
+}
+
+// derive returns the key for a purpose that is made of a secret one.
+func derive(secret config.Secret, purpose string) []byte {
+	key, err := hkdf.Key(sha256.New, []byte(secret.Reveal()), nil, "handoff "+purpose, auth.KeySize)
+	if err != nil {
+		panic(err) // of a constant length that is allowed
+	}
+	return key
 }
 
 // turnPatience is how long a turn waits for a store that is away, such as for
@@ -236,6 +257,7 @@ func (n *Node) Start(ctx context.Context) error {
 			n.jobs.Start()
 			n.audit.Start()
 			n.peers.start()
+			n.seals.start()
 			n.started.Store(true)
 			epoch, _ := n.engine.Epoch()
 			n.log.Info("The node has joined its store", "store", n.Config().StoreName(), "bus", n.busName(), "node", nodeName(), "epoch", epoch)
@@ -266,6 +288,7 @@ func (n *Node) Drain(ctx context.Context) {
 // Shutdown drains the node and closes its store.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.peers.stop()
+	n.seals.stop()
 	n.jobs.Stop()
 	err := n.engine.Stop(ctx)
 	n.mu.Lock()
@@ -440,7 +463,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 		Engine: n.engine, Webhooks: n.webhooks, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys,
-		Audit: n.audit, Limited: n.metrics.Limited,
+		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,
 	})
 }
 

@@ -65,6 +65,9 @@ type Config struct {
 	// The key that encrypts credentials at rest: file: and a path, or ${ENV}. At least 32 characters. `handoff init` makes one.
 	SecretKey Secret `yaml:"secret_key" restart:"true"`
 
+	// Keys that secret_key was before, or will be next: what they have sealed can be opened, and nothing is sealed with them. Each like secret_key, and at most 4. The node seals again what they have sealed, and says when they are not needed any more.
+	OldSecretKeys []Secret `yaml:"old_secret_keys" restart:"true"`
+
 	// Who may call.
 	Callers Callers `yaml:"callers"`
 

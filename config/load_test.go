@@ -80,6 +80,11 @@ func TestStructuralProblems(t *testing.T) {
 		{"other store", "store: mysql:x\n" + minimal, "1:8: store: is not a store that handoff knows; write it like sqlite:handoff.db or postgres://USER:PASSWORD@HOST:5432/DATABASE"},
 		{"origin with a path", "cors: {origins: [\"https://a.example/\"]}\n" + minimal, "1:18: cors.origins[0]: is more than an origin; write https://a.example"},
 		{"short key", "secret_key: abc\n" + minimal, "1:13: secret_key: has fewer than 32 characters; `handoff init` makes one"},
+		{"short old key", "secret_key: " + strings.Repeat("a", 32) + "\nold_secret_keys: [abc]\n" + minimal, "2:19: old_secret_keys[0]: has fewer than 32 characters"},
+		{"old key in force", "secret_key: " + strings.Repeat("a", 32) + "\nold_secret_keys: [" + strings.Repeat("a", 32) + "]\n" + minimal, "2:19: old_secret_keys[0]: is the same key as secret_key; remove one of them"},
+		{"old key twice", "secret_key: " + strings.Repeat("a", 32) + "\nold_secret_keys: [" + strings.Repeat("b", 32) + ", " + strings.Repeat("b", 32) + "]\n" + minimal, "2:53: old_secret_keys[1]: is the same key as old_secret_keys[0]; remove one of them"},
+		{"old keys alone", "old_secret_keys: [" + strings.Repeat("a", 32) + "]\n" + minimal, "1:1: old_secret_keys: stands without secret_key; name the key that is to seal in secret_key"},
+		{"many old keys", "secret_key: " + strings.Repeat("a", 32) + "\nold_secret_keys: [" + strings.Join([]string{strings.Repeat("b", 32), strings.Repeat("c", 32), strings.Repeat("d", 32), strings.Repeat("e", 32), strings.Repeat("f", 32)}, ", ") + "]\n" + minimal, "2:1: old_secret_keys: has more than 4 keys; remove those that nothing is sealed with any more"},
 		{"no key file", "secret_key: file:/nonexistent/key\n" + minimal, "1:13: secret_key: cannot be read: open /nonexistent/key: no such file or directory; `handoff init` makes one"},
 		{"unset variable", "listen: ${HANDOFF_NOT_SET}\n" + minimal, "1:9: listen: refers to the environment variable HANDOFF_NOT_SET, which is not set; set it, or write ${HANDOFF_NOT_SET:-default}"},
 		{"malformed reference", "listen: ${x y}\n" + minimal, "1:9: listen: has a reference to the environment that is malformed; write ${NAME} or ${NAME:-default}, or $${ for the characters themselves"},
@@ -148,6 +153,7 @@ func TestLargeInputsAreBounded(t *testing.T) {
 func TestSecretsAreNotShown(t *testing.T) {
 	t.Setenv("HANDOFF_TEST_TOKEN", "env-s3cret-value")
 	text := `secret_key: literal-s3cret
+old_secret_keys: [older-s3cret, older-s3cret]
 telemetry: {otlp: {endpoint: nonsense, headers: {authorization: "Bearer header-s3cret"}, ratio: "${HANDOFF_TEST_TOKEN}"}}
 limits: {body: "${HANDOFF_TEST_TOKEN}"}
 tokn: unknown-s3cret

@@ -78,7 +78,7 @@ const maxExcerpt = 120
 
 // secretKey recognises a line that may hold a secret, for the errors that are
 // found before the structure of the file is known.
-var secretKey = regexp.MustCompile(`(?i)(key|token|secret|password|bearer|authorization|credentials)["']?\s*:`)
+var secretKey = regexp.MustCompile(`(?i)(key|secret_keys|token|secret|password|bearer|authorization|credentials)["']?\s*:`)
 
 // addressKey recognises a line with the address of a store or a bus, which may
 // hold a password in any form, and anyUserinfo what may be one on other lines.

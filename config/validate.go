@@ -89,9 +89,7 @@ func (c *Config) validate() *validator {
 	v.store()
 	v.bus()
 	v.nodeURL()
-	if key := c.SecretKey.Reveal(); key != "" && len(key) < 32 {
-		v.problem("secret_key", "`handoff init` makes one", "has fewer than 32 characters")
-	}
+	v.secretKeys()
 	v.callers()
 	v.roleLimits()
 	v.tls()
@@ -101,6 +99,36 @@ func (c *Config) validate() *validator {
 	v.telemetry()
 	v.agents()
 	return v
+}
+
+const (
+	minSecretKey     = 32 // characters
+	maxOldSecretKeys = 4
+)
+
+func (v *validator) secretKeys() {
+	key, old := v.config.SecretKey.Reveal(), v.config.OldSecretKeys
+	if key != "" && len(key) < minSecretKey {
+		v.problem("secret_key", "`handoff init` makes one", "has fewer than %d characters", minSecretKey)
+	}
+	if len(old) > maxOldSecretKeys {
+		v.problem("old_secret_keys", "remove those that nothing is sealed with any more", "has more than %d keys", maxOldSecretKeys)
+	}
+	if key == "" && len(old) > 0 {
+		v.problem("old_secret_keys", "name the key that is to seal in secret_key", "stands without secret_key")
+	}
+	seen := map[string]string{key: "secret_key"}
+	for i, s := range old {
+		path := fmt.Sprintf("old_secret_keys[%d]", i)
+		text := s.Reveal()
+		switch {
+		case len(text) < minSecretKey:
+			v.problem(path, "", "has fewer than %d characters", minSecretKey)
+		case seen[text] != "":
+			v.problem(path, "remove one of them", "is the same key as %s", seen[text])
+		}
+		seen[text] = path
+	}
 }
 
 func (v *validator) listen() {

@@ -63,6 +63,7 @@ type nodeStatus struct {
 	Agents     int
 	Store      string
 	Bus        *busStatus
+	Seals      *sealStatus
 	StoreBytes int64  `json:"store_bytes"`
 	StoreError string `json:"store_error"`
 	Tasks      []struct {
@@ -70,6 +71,13 @@ type nodeStatus struct {
 		Count        int
 		Oldest       time.Time
 	}
+}
+
+// sealStatus says what is sealed with other keys than secret_key.
+type sealStatus struct {
+	Old, Unknown int
+	Waiting      []string
+	Spare        bool
 }
 
 func (a *app) writeStatus(s *nodeStatus) error {

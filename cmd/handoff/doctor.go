@@ -167,6 +167,23 @@ func (d *doctor) secretKey(c *config.Config) {
 	}
 }
 
+// seals looks whether the node has the keys that it needs, and none that it does
+// not need.
+func (d *doctor) seals(s *sealStatus) {
+	const check = "old secret keys"
+	switch {
+	case s == nil:
+	case s.Unknown > 0:
+		d.fail(check, "Add the key that secret_key was before to old_secret_keys, and restart", "%s sealed with a key that is not configured", plural(s.Unknown, "value"))
+	case s.Spare:
+		d.warn(check, "Remove old_secret_keys, when no key in it comes next, and restart", "none is needed: nothing in the store is sealed with one")
+	case len(s.Waiting) > 0:
+		d.warn(check, "Give these nodes the same secret_key, and restart them", "%s not sealed again before all nodes have the same secret_key; another one have: %s", plural(s.Old, "value"), strings.Join(s.Waiting, ", "))
+	default:
+		d.warn(check, "Keep old_secret_keys; the node's log says when they are not needed", "%s sealed with one", plural(s.Old, "value"))
+	}
+}
+
 // keyPath returns the file that the configuration reads the secret key from, ""
 // when it does not come from a file of its own.
 func keyPath(c *config.Config) string {
@@ -208,6 +225,7 @@ func (d *doctor) socket(ctx context.Context, c *config.Config) {
 		if err := node.ready(ctx); err != nil {
 			d.fail(check, "See the node's log", "it is not ready: %v", err)
 		}
+		d.seals(s.Seals)
 		d.bus(s.Bus)
 		d.nodes(ctx, node, c)
 	case absent(err) && !d.named:

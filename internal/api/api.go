@@ -35,6 +35,9 @@ type Options struct {
 	Backup func(ctx context.Context, file string) error
 	// Nodes returns the nodes of the store.
 	Nodes func(ctx context.Context) ([]store.Node, error)
+	// Seals returns what is sealed with which key, nil when there is nothing to
+	// say; nil: there is nothing.
+	Seals func() *SealState
 	// Bus returns how the bus is, nil when there is none; nil: there is none.
 	Bus func() *bus.State
 	// Keys are the API keys of the node; nil: there are none.

@@ -211,20 +211,21 @@ func (c *call) status() (any, error) {
 	}
 	epoch, since := e.Epoch()
 	answer := struct {
-		Version    string    `json:"version"`
-		Epoch      int64     `json:"epoch"`
-		Started    time.Time `json:"started"`
-		Uptime     int64     `json:"uptime_seconds"`
-		Draining   bool      `json:"draining"`
-		Agents     int       `json:"agents"`
-		Store      string    `json:"store"`
-		Bus        *busState `json:"bus,omitempty"`
-		StoreBytes int64     `json:"store_bytes"`
-		StoreError string    `json:"store_error,omitempty"`
-		Tasks      []stat    `json:"tasks"`
+		Version    string     `json:"version"`
+		Epoch      int64      `json:"epoch"`
+		Started    time.Time  `json:"started"`
+		Uptime     int64      `json:"uptime_seconds"`
+		Draining   bool       `json:"draining"`
+		Agents     int        `json:"agents"`
+		Store      string     `json:"store"`
+		Bus        *busState  `json:"bus,omitempty"`
+		Seals      *SealState `json:"seals,omitempty"`
+		StoreBytes int64      `json:"store_bytes"`
+		StoreError string     `json:"store_error,omitempty"`
+		Tasks      []stat     `json:"tasks"`
 	}{
 		Version: c.h.opts.Version, Epoch: epoch, Started: since.UTC().Truncate(time.Millisecond), Uptime: int64(time.Since(since).Seconds()),
-		Draining: e.Draining(), Agents: len(cfg.Agents), Store: cfg.StoreName(), Bus: c.bus(), StoreError: away, Tasks: []stat{},
+		Draining: e.Draining(), Agents: len(cfg.Agents), Store: cfg.StoreName(), Bus: c.bus(), Seals: c.seals(), StoreError: away, Tasks: []stat{},
 	}
 	if path := cfg.StorePath(); path != "" {
 		answer.StoreBytes = sizeOf(path) + sizeOf(path+"-wal")
@@ -233,6 +234,21 @@ func (c *call) status() (any, error) {
 		answer.Tasks = append(answer.Tasks, statOf(s))
 	}
 	return answer, nil
+}
+
+// SealState says what is sealed with other keys than secret_key.
+type SealState struct {
+	Old     int      `json:"old"`     // values sealed with a key of old_secret_keys
+	Unknown int      `json:"unknown"` // values whose key is not configured
+	Waiting []string `json:"waiting"` // nodes that seal with another key
+	Spare   bool     `json:"spare"`   // no key of old_secret_keys is needed
+}
+
+func (c *call) seals() *SealState {
+	if c.h.opts.Seals == nil {
+		return nil
+	}
+	return c.h.opts.Seals()
 }
 
 func statOf(s store.Stat) stat {

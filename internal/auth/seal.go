@@ -7,13 +7,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+
+	"handoff.example/handoff/internal/store"
 )
 
 // KeySize is the size of a key for sealing, in bytes.
 const KeySize = 32
 
 // keyIDSize is how many bytes of a sealed value say which key it needs.
-const keyIDSize = 8
+const keyIDSize = store.SealKeySize
 
 // GenerateKey returns a new random key of KeySize bytes.
 func GenerateKey() []byte {
@@ -23,7 +25,7 @@ func GenerateKey() []byte {
 }
 
 // ErrUnknownKey says that a value was sealed with a key that is not at hand.
-var ErrUnknownKey = errors.New("sealed with another key")
+var ErrUnknownKey = store.ErrUnknownKey
 
 // ErrTampered says that a sealed value was changed, or is none.
 var ErrTampered = errors.New("sealed value is damaged")
@@ -89,8 +91,12 @@ func (s *Sealer) Open(sealed []byte) ([]byte, error) {
 	return nil, ErrUnknownKey
 }
 
-// Current reports whether a value was sealed with the key that seals now. The
-// others are to be sealed anew when keys are rotated.
-func (s *Sealer) Current(sealed []byte) bool {
-	return len(sealed) >= keyIDSize && [keyIDSize]byte(sealed[:keyIDSize]) == s.keys[0].id
+// KeyIDs returns the ids of the keys, with which sealed values begin: the one
+// that seals first.
+func (s *Sealer) KeyIDs() []string {
+	ids := make([]string, len(s.keys))
+	for i := range s.keys {
+		ids[i] = string(s.keys[i].id[:])
+	}
+	return ids
 }

@@ -36,22 +36,22 @@ type Callbacks struct {
 	Elsewhere func(ctx context.Context, task string, turn int) (attempt int, err error)
 
 	base func() string
-	key  []byte
+	keys [][]byte // the first one makes tokens
 
 	mu   sync.Mutex
 	open map[string]*Callback
 }
 
 // NewCallbacks returns callbacks whose URLs begin with what base returns then,
-// such as https://agents.example.com/callbacks. Tokens are made with the key. Without
-// one they are unknown to other processes and after a restart, so that a late
+// such as https://agents.example.com/callbacks. Tokens are made with the key, and
+// those of older keys are known too. Without a key they are unknown to other processes and after a restart, so that a late
 // post is answered 401 instead of 409 or 410.
-func NewCallbacks(base func() string, key []byte) *Callbacks {
+func NewCallbacks(base func() string, key []byte, older ...[]byte) *Callbacks {
 	if len(key) == 0 {
 		key = make([]byte, sha256.Size)
 		_, _ = rand.Read(key) // never fails
 	}
-	return &Callbacks{base: base, key: key, open: make(map[string]*Callback)}
+	return &Callbacks{base: base, keys: append([][]byte{key}, older...), open: make(map[string]*Callback)}
 }
 
 // Callback is the address of one attempt of a turn.
@@ -76,7 +76,7 @@ func (c *Callbacks) Register(ctx context.Context, t *agent.Turn) *Callback {
 	id := t.TaskID + "." + strconv.Itoa(t.Number)
 	cb := &Callback{
 		URL:   strings.TrimSuffix(c.base(), "/") + "/" + id,
-		Token: c.token(id, t.Attempt),
+		Token: callbackToken(c.keys[0], id, t.Attempt),
 		ctx:   ctx,
 		all:   c,
 		id:    id,
@@ -117,9 +117,9 @@ func (cb *Callback) Close() {
 	}
 }
 
-func (c *Callbacks) token(id string, attempt int) string {
+func callbackToken(key []byte, id string, attempt int) string {
 	n := strconv.Itoa(attempt)
-	mac := hmac.New(sha256.New, c.key)
+	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("handoff callback\n" + id + "\n" + n))
 	return n + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
@@ -135,7 +135,12 @@ func (c *Callbacks) authorize(id, token string) (attempt int, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	return attempt, hmac.Equal([]byte(token), []byte(c.token(id, attempt)))
+	for _, key := range c.keys {
+		if hmac.Equal([]byte(token), []byte(callbackToken(key, id, attempt))) {
+			return attempt, true
+		}
+	}
+	return attempt, false
 }
 
 // ServeHTTP takes steps. The id is the last segment of the path.

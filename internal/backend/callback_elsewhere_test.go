@@ -31,7 +31,7 @@ func TestCallbackOfAnotherNode(t *testing.T) {
 		"over":                   {0, nil, http.StatusGone},
 		"the store is not there": {0, errors.New("away"), http.StatusServiceUnavailable},
 	} {
-		here := backend.NewCallbacks(func() string { return "http://here/callbacks" }, key)
+		here := backend.NewCallbacks(func() string { return "http://here/callbacks" }, []byte("the key that comes next"), []byte("one from before"), key)
 		here.Elsewhere = func(_ context.Context, task string, number int) (int, error) {
 			if task != "t" || number != 3 {
 				t.Errorf("asked for turn %d of %s", number, task)

@@ -50,6 +50,7 @@ type bench struct {
 	specs  map[string]*engine.Spec
 	turns  int // at once; 0: the default
 	queue  int
+	sealer engine.Sealer
 }
 
 func newBench(t *testing.T, specs ...*engine.Spec) *bench {
@@ -81,6 +82,7 @@ func (b *bench) open() {
 		Agents:  func(id string) *engine.Spec { return b.specs[id] },
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		JobsDue: func(at time.Time) { b.jobs.Due(at) },
+		Sealer:  b.sealer,
 	})
 	handlers := map[string]job.Handler{engine.JobWake: b.engine.DoJob, engine.JobGrantExpiry: b.engine.DoJob}
 	b.jobs = job.NewRunner(st, handlers, slog.New(slog.NewTextHandler(io.Discard, nil)))

@@ -90,7 +90,10 @@ func (e *Engine) grantOf(ctx context.Context, task string, turn int) (*agent.Gra
 		return nil, err
 	}
 	given := &agent.Grant{ID: g.ID, Operation: g.Operation, Approved: g.Approved, Note: g.Note}
-	if g.Data != nil && e.cfg.Sealer != nil {
+	if g.Data != nil {
+		if e.cfg.Sealer == nil {
+			return nil, store.ErrUnknownKey
+		}
 		if given.Data, err = e.cfg.Sealer.Open(g.Data); err != nil {
 			return nil, err
 		}

@@ -116,6 +116,8 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		return err
+	case errors.Is(err, store.ErrUnknownKey):
+		return err // with the key, a later start goes on
 	case err != nil:
 		e.log.ErrorContext(ctx, "An interrupted task cannot be read", "task", row.ID, "agent", row.Agent, "error", err)
 		return e.fail(ctx, row, "The turn was interrupted, and what it needs to go on cannot be read any more.", 0)

@@ -75,7 +75,7 @@ type delivery struct {
 func (d *delivery) run(ctx context.Context, target string) (answered bool, err error) {
 	if d.hook.Secrets != nil {
 		if err := d.unseal(); err != nil {
-			t := try{verdict: failed, answered: true, reason: "the secrets of the webhook cannot be opened: the secret_key that sealed them is missing"}
+			t := try{verdict: failed, answered: true, reason: "the secrets of the webhook cannot be opened: add the secret_key that sealed them to old_secret_keys"}
 			return true, d.fail(ctx, &store.Event{Seq: d.hook.Seq + 1}, t)
 		}
 	}

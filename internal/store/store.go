@@ -84,6 +84,9 @@ type Store interface {
 	// Webhooks keeps the webhooks of tasks; see there.
 	Webhooks
 
+	// Seals finds what is sealed; see there.
+	Seals
+
 	// APIKeys keeps the API keys of callers; see there.
 	APIKeys
 

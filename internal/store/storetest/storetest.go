@@ -71,6 +71,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store) {
 		"WebhookGone":          testWebhookGone,
 		"WebhookFences":        testWebhookFences,
 		"WebhookLosesNothing":  testWebhookLosesNothing,
+		"Seals":                testSeals,
 		"Nodes":                testNodes,
 		"NodesSay":             testNodesSay,
 		"Cluster":              testCluster,
