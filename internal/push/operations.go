@@ -103,6 +103,11 @@ func (s *Service) Limit() int { return s.limits.PerTask }
 // one that has its id (A2A §3.1.7). It is sent the events that come after, one
 // that replaces another what that had not been sent yet.
 func (s *Service) Create(ctx context.Context, scope store.Scope, agent string, c *a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
+	return s.CreateFor(ctx, scope, agent, "", c)
+}
+
+// CreateFor is Create for a receiver of that version of the protocol, "" for 1.0.
+func (s *Service) CreateFor(ctx context.Context, scope store.Scope, agent, version string, c *a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
 	row, err := s.find(ctx, scope, agent, c.TaskID)
 	if err != nil {
 		return nil, err
@@ -111,6 +116,7 @@ func (s *Service) Create(ctx context.Context, scope store.Scope, agent string, c
 	if err != nil {
 		return nil, err
 	}
+	hook.Version = version
 	change := &store.Change{Task: row.Key, Webhook: hook, MaxWebhooks: s.limits.PerTask}
 	switch err := s.opts.Store.Commit(ctx, change); {
 	case errors.Is(err, store.ErrNotFound):

@@ -103,8 +103,12 @@ type Options struct {
 	Issuer func() string
 	JWKS   func() string
 	// Due is told when a job will be due that was put off.
-	Due      func(time.Time)
-	Limits   Limits
+	Due    func(time.Time)
+	Limits Limits
+	// Encode returns the body for a receiver of another version than 1.0, which
+	// gets no event but its task as it is now. An *a2a.Error is for good: the
+	// task is gone. Nil: all get events of 1.0.
+	Encode   func(ctx context.Context, hook *store.Webhook) ([]byte, error)
 	Version  string       // of the program, for the User-Agent
 	Logger   *slog.Logger // nil: slog.Default()
 	Observer Observer     // nil: nobody

@@ -74,6 +74,10 @@ func (s *Service) send(ctx context.Context, hook *store.Webhook, secret *secrets
 }
 
 func (s *Service) exchange(ctx context.Context, hook *store.Webhook, secret *secrets, event *store.Event) try {
+	event, t := s.encoded(ctx, hook, event)
+	if event == nil {
+		return t
+	}
 	request, err := s.request(ctx, hook, secret, event)
 	if err != nil {
 		return try{verdict: refused, answered: true, reason: err.Error()}
@@ -84,7 +88,7 @@ func (s *Service) exchange(ctx context.Context, hook *store.Webhook, secret *sec
 	}
 	defer func() { _ = response.Body.Close() }()
 	_, _ = io.CopyN(io.Discard, response.Body, drained)
-	t := try{answered: true, reason: fmt.Sprintf("the receiver answered with HTTP status %d", response.StatusCode)}
+	t = try{answered: true, reason: fmt.Sprintf("the receiver answered with HTTP status %d", response.StatusCode)}
 	switch code := response.StatusCode; {
 	case code >= 200 && code < 300:
 		t.verdict = accepted
@@ -98,6 +102,24 @@ func (s *Service) exchange(ctx context.Context, hook *store.Webhook, secret *sec
 		t.verdict = refused
 	}
 	return t
+}
+
+// encoded returns an event with the body that its receiver understands, or the
+// outcome when there is none.
+func (s *Service) encoded(ctx context.Context, hook *store.Webhook, event *store.Event) (*store.Event, try) {
+	if hook.Version == "" || s.opts.Encode == nil {
+		return event, try{}
+	}
+	body, err := s.opts.Encode(ctx, hook)
+	if e, ok := errors.AsType[*a2a.Error](err); ok && e.Code != a2a.CodeUnavailable {
+		return nil, try{verdict: refused, answered: true, reason: "the task could not be read: " + e.Message}
+	}
+	if err != nil {
+		return nil, try{verdict: failed, answered: true, reason: "the task could not be read"}
+	}
+	other := *event
+	other.Body = body
+	return &other, try{}
 }
 
 // broken is the outcome of a try without an answer. Errors of net/http name the
@@ -140,6 +162,10 @@ func (s *Service) request(ctx context.Context, hook *store.Webhook, secret *secr
 	h.Set("Content-Type", contentType)
 	h.Set("User-Agent", "handoff/"+s.opts.Version)
 	h.Set("A2A-Version", a2a.Version10.String())
+	if hook.Version != "" && s.opts.Encode != nil {
+		h.Set("Content-Type", "application/json")
+		h.Set("A2A-Version", hook.Version)
+	}
 	h.Set(headerEvent, eventID(hook.Task, event.Seq))
 	if secret.Token != "" {
 		h.Set(headerToken, secret.Token)

@@ -47,6 +47,7 @@ type Webhook struct {
 	ID      string // within the task
 	URL     string
 	Scheme  string // of the authentication; "": none
+	Version string // of the protocol, for what is sent; "": 1.0
 	Secrets []byte // sealed; nil: none
 	Created time.Time
 	// Seq is the last event that was sent. In a change, 0 stands for the last

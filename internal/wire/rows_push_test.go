@@ -43,11 +43,19 @@ func pushing(t *testing.T, s setting) *node {
 	}
 	var service *push.Service
 	var jobs *job.Runner
+	var n *node
 	s.engine = func(c *engine.Config) {
 		jobs = job.NewRunner(c.Store, map[string]job.Handler{}, slog.New(slog.DiscardHandler))
 		c.JobsDue = jobs.Due
 		service = push.New(push.Options{
 			Store: c.Store, Scope: store.ForAll(), Guard: netguard.New(netguard.Policy{Allow: []netguard.Destination{d}}), Sealer: sealer,
+			Encode: func(ctx context.Context, hook *store.Webhook) ([]byte, error) {
+				task, err := n.engine.Get(ctx, store.ForAll(), nil, hook.Task, nil)
+				if err != nil {
+					return nil, err
+				}
+				return wire.OldPush(task), nil
+			},
 			Due: jobs.Due, Logger: c.Logger, Limits: push.Limits{PerTask: 4, Backoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, Refusals: 2},
 		})
 		jobs.Long(store.JobPush, service.Do)
@@ -61,7 +69,7 @@ func pushing(t *testing.T, s setting) *node {
 			edit(a)
 		}
 	}
-	n := newNode(t, s)
+	n = newNode(t, s)
 	t.Cleanup(func() {
 		jobs.Stop()
 		service.Close()

@@ -11,6 +11,15 @@ import (
 // pushes reports whether the agent of a call sends events to webhooks.
 func (s *service) pushes(c *call) bool { return s.webhooks != nil && c.agent.Pushes }
 
+// hookVersion is the version of the protocol that a webhook of the call gets; ""
+// for 1.0.
+func (c *call) hookVersion() string {
+	if c.old {
+		return a2a.Version03.String()
+	}
+	return ""
+}
+
 // configField is where a message has a webhook.
 const configField = "configuration.taskPushNotificationConfig"
 
@@ -33,6 +42,7 @@ func (s *service) hang(c *call, r *engine.Request) error {
 	if err != nil {
 		return err
 	}
+	hook.Version = c.hookVersion()
 	r.Webhook, r.MaxWebhooks = hook, s.webhooks.Limit()
 	return nil
 }
@@ -81,7 +91,7 @@ func (s *service) createWebhook(ctx context.Context, c *call, q *webhookConfig) 
 		return nil, err
 	}
 	c.task = q.TaskID
-	return s.webhooks.Create(ctx, auth.Scope(&c.caller), c.agent.Spec.ID, q)
+	return s.webhooks.CreateFor(ctx, auth.Scope(&c.caller), c.agent.Spec.ID, c.hookVersion(), q)
 }
 
 func (s *service) getWebhook(ctx context.Context, c *call, q *getWebhookRequest) (*webhookConfig, error) {

@@ -220,7 +220,10 @@ class Peer:
             head, body = await asyncio.wait_for(bodies.get(), 20)
             self.assertIn("authorization: bearer secret", head)
             self.assertIn("x-a2a-notification-token: tok", head)
-            self.assertIn(task.id.encode(), body)
+            self.assertIn("a2a-version: 0.3", head)
+            while (pushed := Task.model_validate_json(body)).status.state != TaskState.completed:
+                head, body = await asyncio.wait_for(bodies.get(), 20)
+            self.assertEqual((pushed.id, pushed.context_id), (task.id, task.context_id))
 
     async def test_inline_webhook(self):
         hook = PushNotificationConfig(url="http://127.0.0.1:9/hook", id="inline")

@@ -15,22 +15,22 @@ import (
 // webhookColumns are what webhookScanner reads of the tables webhooks w, tasks t
 // and realms r.
 const webhookColumns = `w.id, w.url, w.scheme, w.secrets, w.created, w.seq, w.failures, w.failing, w.stuck, w.error, w.dead,
- t.key, t.id, r.agent, r.tenant, r.owner, t.seq`
+ t.key, t.id, r.agent, r.tenant, r.owner, t.seq, w.version`
 
 const webhookTables = " FROM webhooks w JOIN tasks t ON t.key = w.task JOIN realms r ON r.id = t.realm"
 
 // webhookScanner holds what webhookColumns are scanned into.
 type webhookScanner struct {
-	id, url, scheme, text, task, agent, tenant, owner []byte
-	created, failing, dead                            int64
-	hook                                              store.Webhook
+	id, url, scheme, text, task, agent, tenant, owner, version []byte
+	created, failing, dead                                     int64
+	hook                                                       store.Webhook
 }
 
 func (s *webhookScanner) targets() []any {
 	h := &s.hook
 	return []any{
 		&s.id, &s.url, &s.scheme, &h.Secrets, &s.created, &h.Seq, &h.Failures, &s.failing, &h.Stuck, &s.text, &s.dead,
-		&h.TaskKey, &s.task, &s.agent, &s.tenant, &s.owner, &h.Events,
+		&h.TaskKey, &s.task, &s.agent, &s.tenant, &s.owner, &h.Events, &s.version,
 	}
 }
 
@@ -38,16 +38,17 @@ func (s *webhookScanner) take() store.Webhook {
 	h := s.hook
 	h.ID, h.URL, h.Scheme, h.Error = string(s.id), string(s.url), string(s.scheme), string(s.text)
 	h.Task, h.Agent, h.Tenant, h.Owner = string(s.task), string(s.agent), string(s.tenant), string(s.owner)
+	h.Version = string(s.version)
 	h.Created, h.Failing, h.Dead = record.Time(s.created), record.Time(s.failing), record.Time(s.dead)
 	return h
 }
 
-var webhookColumnsCopied = []string{"task", "created", "failing", "dead", "seq", "failures", "stuck", "id", "url", "scheme", "secrets", "error"}
+var webhookColumnsCopied = []string{"task", "created", "failing", "dead", "seq", "failures", "stuck", "id", "url", "scheme", "secrets", "error", "version"}
 
 func webhookValues(h *store.Webhook) []any {
 	return []any{
 		h.TaskKey, record.Milliseconds(h.Created), record.Milliseconds(h.Failing), record.Milliseconds(h.Dead), h.Seq, h.Failures, h.Stuck,
-		[]byte(h.ID), []byte(h.URL), []byte(h.Scheme), h.Secrets, []byte(h.Error),
+		[]byte(h.ID), []byte(h.URL), []byte(h.Scheme), h.Secrets, []byte(h.Error), []byte(h.Version),
 	}
 }
 

@@ -117,9 +117,9 @@ func with[K comparable, V any](m map[K]V, key K, value V) map[K]V {
 
 var (
 	deletePushJobs = "DELETE FROM jobs j USING unnest($1::bytea[], $2::bytea[]) AS u(task, key) WHERE j.task = u.task AND j.kind = '" + store.JobPush + "' AND j.key = u.key"
-	putWebhooks    = `INSERT INTO webhooks (task, created, failing, dead, seq, failures, stuck, id, url, scheme, secrets, error)
- SELECT u.task, u.created, 0, 0, u.seq, 0, 0, u.id, u.url, u.scheme, u.secrets, '' FROM ` + unnest(3, 4) + ` AS u(task, created, seq, id, url, scheme, secrets)
- ON CONFLICT (task, id) DO UPDATE SET url = excluded.url, scheme = excluded.scheme, secrets = excluded.secrets,
+	putWebhooks    = `INSERT INTO webhooks (task, created, failing, dead, seq, failures, stuck, id, url, scheme, secrets, version, error)
+ SELECT u.task, u.created, 0, 0, u.seq, 0, 0, u.id, u.url, u.scheme, u.secrets, u.version, '' FROM ` + unnest(3, 5) + ` AS u(task, created, seq, id, url, scheme, secrets, version)
+ ON CONFLICT (task, id) DO UPDATE SET url = excluded.url, scheme = excluded.scheme, secrets = excluded.secrets, version = excluded.version,
  failures = 0, failing = 0, stuck = 0, error = '', dead = 0`
 	countWebhooks = "UPDATE tasks t SET webhooks = u.n FROM unnest($1::bigint[], $2::bigint[]) AS u(key, n) WHERE t.key = u.key"
 	wakeWebhooks  = `INSERT INTO jobs (id, due, turn, attempt, kind, task, key)
@@ -145,7 +145,7 @@ func (b *work) writeWebhooks(q *pgx.Batch) (woken int) {
 		return cmp.Or(cmp.Compare(x.task, y.task), strings.Compare(x.id, y.id))
 	}) {
 		h := w.puts[key]
-		puts.add([]int64{h.TaskKey, record.Milliseconds(h.Created), h.Seq}, []byte(h.ID), []byte(h.URL), []byte(h.Scheme), h.Secrets)
+		puts.add([]int64{h.TaskKey, record.Milliseconds(h.Created), h.Seq}, []byte(h.ID), []byte(h.URL), []byte(h.Scheme), h.Secrets, []byte(h.Version))
 	}
 	puts.queue(q, putWebhooks)
 	for key, n := range w.counts {

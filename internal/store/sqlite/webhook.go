@@ -11,7 +11,7 @@ import (
 // webhookColumns are what scanWebhook reads of the tables webhooks w, tasks t
 // and realms r.
 const webhookColumns = `w.id, w.url, w.scheme, w.secrets, w.created, w.seq, w.failures, w.failing, w.stuck, w.error, w.dead,
- t.key, t.id, r.agent, r.tenant, r.owner, t.seq`
+ t.key, t.id, r.agent, r.tenant, r.owner, t.seq, w.version`
 
 const webhookTables = " FROM webhooks w CROSS JOIN tasks t ON t.key = w.task CROSS JOIN realms r ON r.id = t.realm"
 
@@ -19,7 +19,7 @@ func scanWebhook(v values) store.Webhook {
 	return store.Webhook{
 		ID: text(v[0]), URL: text(v[1]), Scheme: text(v[2]), Secrets: blob(v[3]), Created: moment(v[4]), Seq: integer(v[5]),
 		Failures: int(integer(v[6])), Failing: moment(v[7]), Stuck: integer(v[8]), Error: text(v[9]), Dead: moment(v[10]),
-		TaskKey: integer(v[11]), Task: text(v[12]), Agent: text(v[13]), Tenant: text(v[14]), Owner: text(v[15]), Events: integer(v[16]),
+		TaskKey: integer(v[11]), Task: text(v[12]), Agent: text(v[13]), Tenant: text(v[14]), Owner: text(v[15]), Events: integer(v[16]), Version: text(v[17]),
 	}
 }
 
@@ -60,8 +60,8 @@ func (w *writer) putWebhook(c *store.Change, replaces bool, at time.Time) error 
 		if _, err := w.conn.run("DELETE FROM jobs WHERE task=? AND kind=? AND key=?", t.ID, store.JobPush, h.ID); err != nil {
 			return err
 		}
-		_, err := w.conn.run("UPDATE webhooks SET url=?, scheme=?, secrets=?, failures=0, failing=0, stuck=0, error='', dead=0 WHERE task=? AND id=?",
-			h.URL, h.Scheme, h.Secrets, t.Key, h.ID)
+		_, err := w.conn.run("UPDATE webhooks SET url=?, scheme=?, secrets=?, version=?, failures=0, failing=0, stuck=0, error='', dead=0 WHERE task=? AND id=?",
+			h.URL, h.Scheme, h.Secrets, h.Version, t.Key, h.ID)
 		return err
 	}
 	seq := h.Seq
@@ -74,13 +74,13 @@ func (w *writer) putWebhook(c *store.Change, replaces bool, at time.Time) error 
 	return w.countWebhooks(t, 1)
 }
 
-const insertWebhook = `INSERT INTO webhooks (task, id, url, scheme, secrets, created, seq, failures, failing, stuck, error, dead)
- VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`
+const insertWebhook = `INSERT INTO webhooks (task, id, url, scheme, secrets, created, seq, failures, failing, stuck, error, dead, version)
+ VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`
 
 func insertWebhookArgs(task int64, h *store.Webhook, seq int64, created time.Time) []any {
 	return []any{
 		task, h.ID, h.URL, h.Scheme, h.Secrets, record.Milliseconds(created), seq,
-		int64(h.Failures), record.Milliseconds(h.Failing), h.Stuck, h.Error, record.Milliseconds(h.Dead),
+		int64(h.Failures), record.Milliseconds(h.Failing), h.Stuck, h.Error, record.Milliseconds(h.Dead), h.Version,
 	}
 }
 

@@ -98,7 +98,7 @@ func fillWebhooks(t *testing.T, s store.Store, live, dead *store.Task) {
 	t.Helper()
 	full := &store.Webhook{ID: "full", URL: "https://hooks.example/é?x=%00", Scheme: "Bearer", Secrets: []byte{0, 1}, Seq: 2}
 	commit(t, s, &store.Change{Task: live.Key, Webhook: full, Events: []store.Event{artifact("pushed")}})
-	commit(t, s, &store.Change{Task: live.Key, Webhook: &store.Webhook{ID: "bare", URL: "http://x"}})
+	commit(t, s, &store.Change{Task: live.Key, Webhook: &store.Webhook{ID: "bare", URL: "http://x", Version: "0.3"}})
 	commit(t, s, &store.Change{Task: dead.Key, Webhook: hook("dead"), Events: []store.Event{artifact("pushed")}})
 	job := store.Job{Kind: store.JobPush, Task: dead.ID, Key: "dead", Due: past.Add(-time.Hour)}
 	commit(t, s, &store.Change{Jobs: []store.Job{job}}) // the first that is due

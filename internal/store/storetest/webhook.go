@@ -66,7 +66,7 @@ func testWebhooks(t *testing.T, s store.Store) {
 	if c.Insert.Webhooks != 1 || c.Woken == 0 {
 		t.Errorf("the task has %d webhooks, and %d jobs", c.Insert.Webhooks, c.Woken)
 	}
-	c = &store.Change{Task: row.Key, Webhook: &store.Webhook{ID: "a", URL: "http://x"}}
+	c = &store.Change{Task: row.Key, Webhook: &store.Webhook{ID: "a", URL: "http://x", Version: "0.3"}}
 	commit(t, s, c)
 	if c.After.Webhooks != 2 || c.Woken != 0 {
 		t.Errorf("the task has %d webhooks, and %d new jobs", c.After.Webhooks, c.Woken)
@@ -76,7 +76,7 @@ func testWebhooks(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	want := []store.Webhook{
-		{ID: "a", URL: "http://x", Seq: 3, TaskKey: row.Key, Task: "t", Agent: echo, Tenant: "acme", Owner: "ann", Events: 3},
+		{ID: "a", URL: "http://x", Version: "0.3", Seq: 3, TaskKey: row.Key, Task: "t", Agent: echo, Tenant: "acme", Owner: "ann", Events: 3},
 		{
 			ID: "b", URL: "https://hooks.example/b", Scheme: "Bearer", Secrets: []byte{1, 2, 3}, Seq: 2,
 			TaskKey: row.Key, Task: "t", Agent: echo, Tenant: "acme", Owner: "ann", Events: 3,
@@ -173,7 +173,7 @@ func testWebhookReplaced(t *testing.T, s store.Store) {
 	if err != nil || before.Failures != 1 || before.Stuck != 3 || before.Error != "no" || before.Failing.IsZero() {
 		t.Fatalf("the webhook is %+v, %v", before, err)
 	}
-	c := &store.Change{Task: row.Key, Webhook: &store.Webhook{ID: "h", URL: "https://other.example"}, MaxWebhooks: 1}
+	c := &store.Change{Task: row.Key, Webhook: &store.Webhook{ID: "h", URL: "https://other.example", Version: "0.3"}, MaxWebhooks: 1}
 	commit(t, s, c)
 	if c.Woken == 0 || c.After.Webhooks != 1 {
 		t.Errorf("%d jobs, %d webhooks", c.Woken, c.After.Webhooks)
@@ -184,6 +184,7 @@ func testWebhookReplaced(t *testing.T, s store.Store) {
 	}
 	want := *before
 	want.URL, want.Scheme, want.Secrets, want.Failures, want.Failing, want.Stuck, want.Error = "https://other.example", "", nil, 0, time.Time{}, 0, ""
+	want.Version = "0.3"
 	if diff := cmp.Diff(&want, after); diff != "" {
 		t.Error(diff)
 	}
