@@ -80,7 +80,7 @@ func (m *relations) refused(binding, limit string, a matrixAnswer) {
 
 // A caller that reaches its limits is told so in every binding, and others are not
 // held up.
-func TestLimitsOfCallers(t *testing.T) {
+func TestRowS14_LimitsOfCallers(t *testing.T) {
 	t.Parallel()
 	const send = `{"message":{"messageId":"MESSAGE","role":"ROLE_USER","parts":[{"text":"hello"}]}}`
 	for limit, config := range map[string]string{

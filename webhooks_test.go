@@ -139,7 +139,7 @@ func TestANodePushes(t *testing.T) {
 	}
 }
 
-func TestANodeThatDoesNotPushSaysSo(t *testing.T) {
+func TestRow86_ANodeThatDoesNotPushSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"node":  pushing + "webhooks: {enabled: false}\n",

@@ -124,7 +124,7 @@ func refused(t testing.TB, v *card.Verifier, data []byte) (*card.Verification, s
 	return e.Verification, e.Reason
 }
 
-func TestSignAndVerify(t *testing.T) {
+func TestRow120_SignAndVerify(t *testing.T) {
 	t.Parallel()
 	for _, alg := range card.Algorithms {
 		for name, text := range map[string]string{"plain": plainCard, "rich": richCard} {
@@ -386,7 +386,7 @@ func jws(t testing.TB, header string, payload []byte, sign func(input []byte) []
 
 // What is wrong with the signature itself is refused, or is a signature that
 // nobody can verify.
-func TestHostileSignatures(t *testing.T) {
+func TestRowS19_HostileSignatures(t *testing.T) {
 	t.Parallel()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -200,7 +201,7 @@ func stepwise(n int, tokens <-chan struct{}) agent.Func {
 
 // Every watcher on every node sees the same events in the same order, wherever
 // the task runs and whatever becomes of the hints.
-func TestWatchersOfOtherNodes(t *testing.T) {
+func TestRows60And62_WatchersOfOtherNodes(t *testing.T) {
 	overBuses(t, func(t *testing.T, how bustest.Faults) {
 		const chunks = 30
 		tokens := make(chan struct{}, chunks)
@@ -214,7 +215,7 @@ func TestWatchersOfOtherNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			group.Go(func() { seen[i] = kinds(follow(t, s)) })
+			group.Go(func() { seen[i] = payloads(follow(t, s)[1:]) })
 		}
 		for range chunks {
 			tokens <- struct{}{}
@@ -237,7 +238,7 @@ func TestWatchersOfOtherNodes(t *testing.T) {
 	})
 }
 
-func TestCancelThroughAnotherNode(t *testing.T) {
+func TestRow35_CancelThroughAnotherNode(t *testing.T) {
 	overBuses(t, func(t *testing.T, how bustest.Faults) {
 		stopped := make(chan error, 1)
 		spec := &engine.Spec{ID: "endless", Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
@@ -264,7 +265,7 @@ func TestCancelThroughAnotherNode(t *testing.T) {
 	})
 }
 
-func TestFollowUpThroughAnotherNode(t *testing.T) {
+func TestRow59_FollowUpThroughAnotherNode(t *testing.T) {
 	overBuses(t, func(t *testing.T, how bustest.Faults) {
 		release := make(chan struct{})
 		spec := &engine.Spec{ID: "chat", Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
@@ -314,7 +315,7 @@ func TestBlockingCallForAnotherNodesTurn(t *testing.T) {
 	})
 }
 
-func TestSameMessageThroughTwoNodes(t *testing.T) {
+func TestRow45_SameMessageThroughTwoNodes(t *testing.T) {
 	overBuses(t, func(t *testing.T, how bustest.Faults) {
 		var runs atomic.Int64
 		spec := &engine.Spec{ID: "once", Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
@@ -353,7 +354,7 @@ func TestSameMessageThroughTwoNodes(t *testing.T) {
 
 // A node that stops hands over what can be resumed, and answers those who wait
 // for it with what came of it elsewhere.
-func TestDrainHandsOverToAnotherNode(t *testing.T) {
+func TestRow64_DrainHandsOverToAnotherNode(t *testing.T) {
 	overBuses(t, func(t *testing.T, how bustest.Faults) {
 		tokens := make(chan struct{}, 4)
 		var attempts atomic.Int64
@@ -401,6 +402,16 @@ func TestDrainHandsOverToAnotherNode(t *testing.T) {
 	})
 }
 
+// payloads returns frames as they go out.
+func payloads(frames []*a2a.StreamResponse) string {
+	var b strings.Builder
+	for _, f := range frames {
+		b.Write(f.AppendJSON(nil))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
 // onlyTask waits until the one task of an agent is as wanted.
 func onlyTask(t *testing.T, m *member, spec *engine.Spec, wanted func(*a2a.Task) bool) string {
 	t.Helper()
@@ -418,7 +429,7 @@ func onlyTask(t *testing.T, m *member, spec *engine.Spec, wanted func(*a2a.Task)
 
 // A node that was paused for longer than its lease finds its turn taken over:
 // nothing that the turn does afterwards is kept, and it is told to stop.
-func TestPausedNodeIsFenced(t *testing.T) {
+func TestRow61_PausedNodeIsFenced(t *testing.T) {
 	overBuses(t, func(t *testing.T, how bustest.Faults) {
 		paused := make(chan struct{})
 		reason := make(chan error, 1)
@@ -509,47 +520,66 @@ func TestStoreGoesAway(t *testing.T) {
 
 func init() { atEnd = append(atEnd, postgrestest.Close) }
 
-// A message that a dead node had begun to handle comes to a failed task with an
-// agent that is not resumed, and is never handled twice.
-func TestMessageOfADeadNode(t *testing.T) {
+// A message that a dead node had begun to handle is handled again by an agent that
+// is resumed, and comes to a failed task with one that is not. There is one task.
+func TestRow63_MessageOfADeadNode(t *testing.T) {
 	t.Parallel()
-	var runs atomic.Int64
-	begun, release := make(chan struct{}, 1), make(chan struct{})
-	spec := &engine.Spec{ID: "careful", Answers: engine.AnswersMessage, Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
-		runs.Add(1)
-		begun <- struct{}{}
-		<-release
-		return turn.Message(a2a.Text("done"))
-	})}
-	task := &engine.Spec{ID: "careful", Run: spec.Run}
-	nodes := newCluster(t, 2, bustest.Faults{}, spec)
-	task.FirstStepWait, task.Claims = spec.FirstStepWait, spec.Claims
-	q := request(spec, "go")
-	first := make(chan error, 1)
-	go func() {
-		_, err := nodes[0].Send(context.Background(), q)
-		first <- err
-	}()
-	<-begun
-	nodes[0].store.frozen.Store(true)
-	again := *q
-	again.Spec = task
-	var got *a2a.Task
-	for t.Context().Err() == nil { // as a client that is told to send it again
-		response, err := nodes[1].Send(t.Context(), &again)
+	for name, c := range map[string]struct {
+		on   engine.OnInterrupt
+		want a2a.TaskState
+		runs int64
+	}{
+		"resumed":     {engine.InterruptResume, a2a.StateCompleted, 2},
+		"not resumed": {engine.InterruptFail, a2a.StateFailed, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var runs atomic.Int64
+			begun, release := make(chan struct{}, 1), make(chan struct{})
+			slow := &engine.Spec{ID: "careful", OnInterrupt: c.on, Answers: engine.AnswersMessage, Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
+				if runs.Add(1) == 1 {
+					begun <- struct{}{}
+					<-release
+				}
+				return turn.Complete("done")
+			})}
+			nodes := newCluster(t, 2, bustest.Faults{}, slow)
+			quick := *slow
+			quick.Answers = engine.AnswersEither
+			q := request(slow, "go")
+			first := make(chan error, 1)
+			go func() {
+				_, err := nodes[0].Send(context.Background(), q)
+				first <- err
+			}()
+			<-begun
+			nodes[0].store.frozen.Store(true)
+			again := *q
+			again.Spec = &quick
+			got := sendUntilTaken(t, nodes[1], &again)
+			close(release)
+			if err := <-first; a2a.CodeOf(err) != a2a.CodeUnavailable || err == nil {
+				t.Errorf("the node that was taken for dead answers %v", err)
+			}
+			if got.Status.State != c.want || runs.Load() != c.runs {
+				t.Errorf("%d runs, and %s", runs.Load(), got.AppendJSON(nil))
+			}
+			onlyTask(t, nodes[1], slow, func(task *a2a.Task) bool { return task.ID == got.ID })
+		})
+	}
+}
+
+// sendUntilTaken sends a message as a client that is told to send it again.
+func sendUntilTaken(t *testing.T, m *member, q *engine.Request) *a2a.Task {
+	t.Helper()
+	for t.Context().Err() == nil {
+		response, err := m.Send(t.Context(), q)
 		if err == nil {
-			got = response.Task
-			break
+			return response.Task
 		}
 		if a2a.CodeOf(err) != a2a.CodeUnavailable {
 			t.Fatal(err)
 		}
 	}
-	close(release)
-	if err := <-first; a2a.CodeOf(err) != a2a.CodeUnavailable || err == nil {
-		t.Errorf("the node that was taken for dead answers %v", err)
-	}
-	if got.Status.State != a2a.StateFailed || runs.Load() != 1 {
-		t.Errorf("%d runs, and %s", runs.Load(), got.AppendJSON(nil))
-	}
+	return nil
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // Rows 74, 75, 76 of the reference.
-func TestAPushSaysWhatAndWhoItIs(t *testing.T) {
+func TestRows74To76_APushSaysWhatAndWhoItIs(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
 	row := n.task("t")
@@ -81,7 +81,7 @@ func (o *ordered) take(g got) {
 	o.last = seq
 }
 
-func TestEventsComeInOrderWhateverFails(t *testing.T) {
+func TestRow80_EventsComeInOrderWhateverFails(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
 	row := n.task("t")
@@ -219,7 +219,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatIsGoneIsForgotten(t *testing.T) {
+func TestRow80_AReceiverThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
 	row := n.task("t")
@@ -322,7 +322,7 @@ func TestTryingEndsWithTheWindow(t *testing.T) {
 }
 
 // Row 79 of the reference.
-func TestADeadReceiverDelaysNobody(t *testing.T) {
+func TestRow79_ADeadReceiverDelaysNobody(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, func(o *push.Options) { o.Limits.PerTarget = 2 })
 	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers

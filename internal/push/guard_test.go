@@ -78,7 +78,7 @@ func (l *liar) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 
 // Row S6 of the reference. Each form is refused when the webhook is made or else
 // never dialled; and never dialled when it is in the store all the same.
-func TestNoWebhookReachesACanary(t *testing.T) {
+func TestRowS6AndS7_NoWebhookReachesACanary(t *testing.T) {
 	t.Parallel()
 	port, hits := canary(t, "127.0.0.1:0")
 	port6, hits6 := canary(t, "[::1]:0")
@@ -123,7 +123,7 @@ func TestNoWebhookReachesACanary(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreNotFollowed(t *testing.T) {
+func TestRowS7_RedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	port, hits := canary(t, "127.0.0.1:0")
 	n := newNode(t, nil)

@@ -165,7 +165,7 @@ func TestWhatAHeaderOrAPathCannotHaveIsRefused(t *testing.T) {
 }
 
 // Row 87 of the reference.
-func TestManyCallersOfOneTask(t *testing.T) {
+func TestRow87_ManyCallersOfOneTask(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	n := newNode(t, func(o *push.Options) { o.Limits.PerTask = 100 })
