@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -753,4 +754,58 @@ func TestServerSpans(t *testing.T) {
 			t.Errorf("attributes %s", text)
 		}
 	})
+}
+
+// An extension that we know nothing of, such as the Agent Payments Protocol (AP2),
+// passes through whole: its declaration with its parameters in the card, its
+// activation, and its objects in parts, metadata and artifacts (A2A §4.6).
+func TestAP2PassesThrough(t *testing.T) {
+	const uri = "https://github.com/google-agentic-commerce/ap2/v1"
+	const mandate = `{"ap2.mandates.IntentMandate":{"natural_language_description":"Cool red shoes in my size","merchants":null,"requires_refundability":true,"user_cart_confirmation_required":true,"intent_expiry":"2026-12-01T00:00:00Z","total":{"currency":"IDR","value":1250000.5}}}`
+	const risk = `{"risk_data":{"score":0.25}}`
+	onEach(t, func(t *testing.T, b binding) {
+		got := make(chan agent.Info, 1)
+		n := newNode(t, setting{
+			spec: runs(func(turn *agent.Turn) error {
+				got <- turn.Info
+				part := turn.Messages[0].Parts[1]
+				return turn.Emit(agent.Step{Artifact: &agent.Artifact{Parts: []a2a.Part{part}, Metadata: turn.Messages[0].Metadata}})
+			}),
+			agent: func(a *wire.Agent) {
+				a.Extensions = []a2a.AgentExtension{{URI: uri, Params: a2a.JSON(`{"roles":["merchant"]}`)}}
+			},
+		})
+		params := object{"message": object{
+			"messageId": "ap2", "role": "ROLE_USER", "extensions": []string{uri},
+			"metadata": json.RawMessage(risk),
+			"parts":    []object{{"text": "buy"}, {"data": json.RawMessage(mandate)}},
+		}}
+		task := n.sent(b, params, header("A2A-Extensions", uri))
+		info := <-got
+		if len(info.Extensions) != 1 || info.Extensions[0] != uri || info.Messages[0].Extensions[0] != uri {
+			t.Errorf("the agent is told of %v and %v", info.Extensions, info.Messages[0].Extensions)
+		}
+		artifact := task.Artifacts[0]
+		for what, texts := range map[string][2]string{
+			"data the agent got": {mandate, string(info.Messages[0].Parts[1].Data)},
+			"data it sent":       {mandate, string(artifact.Parts[0].Data)},
+			"metadata":           {risk, string(artifact.Metadata)},
+		} {
+			if !sameJSON(t, texts[0], texts[1]) {
+				t.Errorf("%s: %s", what, texts[1])
+			}
+		}
+	})
+}
+
+// sameJSON reports whether two texts say the same.
+func sameJSON(t *testing.T, a, b string) bool {
+	t.Helper()
+	var values [2]any
+	for i, text := range []string{a, b} {
+		if err := json.Unmarshal([]byte(text), &values[i]); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
 }
