@@ -256,3 +256,36 @@ func TestDeliveryCard(t *testing.T) {
 		}
 	}
 }
+
+// As it is published, the agent's card names the issuer whose tokens it takes, and
+// nobody else gets in.
+func TestDeliveryForPartners(t *testing.T) {
+	t.Parallel()
+	e := start(t, "delivery", "partners.yaml")
+	response, err := http.Get(e.base + a2a.WellKnownCardPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var got struct {
+		Schemes      any `json:"securitySchemes"`
+		Requirements any `json:"securityRequirements"`
+	}
+	if err := json.UnmarshalRead(response.Body, &got); err != nil {
+		t.Fatal(err)
+	}
+	want := got
+	if err := json.Unmarshal([]byte(`{
+  "securitySchemes": {"partner-oidc": {"openIdConnectSecurityScheme": {"openIdConnectUrl": "https://sso.contoh.co.id/.well-known/openid-configuration"}}},
+  "securityRequirements": [{"schemes": {"partner-oidc": {"list": ["openid", "delivery.write"]}}}]
+}`), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	_, err = e.client(t, a2a.BindingREST).SendMessage(t.Context(), &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text("Book a slot for PO-2026-0184"))})
+	if a2a.CodeOf(err) != a2a.CodeUnauthenticated {
+		t.Errorf("without a token: %v", err)
+	}
+}
