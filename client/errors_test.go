@@ -263,7 +263,7 @@ func TestConnectionBreaksAfterTheRequest(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	onBoth(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.hang() })
-		c := p.client(t, client.Options{CallTimeout: 20 * time.Millisecond, ResponseTimeout: 20 * time.Millisecond})
+		c := p.client(t, client.Options{CallTimeout: 300 * time.Millisecond, ResponseTimeout: 20 * time.Millisecond})
 		err := getTask(t.Context(), c)
 		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindTimeout || !e.Timeout() {
 			t.Errorf("GetTask: got %v", err)
@@ -272,7 +272,7 @@ func TestTimeouts(t *testing.T) {
 		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindTimeout || !e.Sent {
 			t.Errorf("SendMessage: got %v", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		_, err = p.client(t, client.Options{}).SendMessage(ctx, hello())
 		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindTimeout || !errors.Is(err, context.DeadlineExceeded) {
