@@ -54,7 +54,6 @@ deploy: build ## check the deployment files; needs root, systemd and PostgreSQL
 interop: build ## talk to the official clients, Go and JavaScript
 	$(MAKE) -C interop test
 	$(MAKE) -C interop/cards test
-	$(MAKE) -C interop/py03 test
 
 .PHONY: chaos-quick
 chaos-quick: build ## a few seeded kills of a server under load

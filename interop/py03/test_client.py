@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import functools
+import json
 import os
 import pathlib
 import re
@@ -79,6 +81,30 @@ def tearDownModule():
     directory.cleanup()
 
 
+def shows(*operations):
+    """Says which rows of the table in docs/interop.md a test is about.
+
+    The test returns False where the server's card does not offer them.
+    """
+
+    def wrap(test):
+        @functools.wraps(test)
+        async def run(self):
+            result = "fail"
+            try:
+                result = "not offered" if await test(self) is False else "pass"
+            finally:
+                path = os.environ.get("RESULTS")
+                if path:  # otherwise one works on the suite by hand
+                    case = {"sdk": "a2a-sdk of 0.3", "binding": self.transport.value, "operations": operations, "case": self.id(), "result": result, "limit": ""}
+                    with open(path, "a", encoding="utf-8") as file:
+                        file.write(json.dumps(case) + "\n")
+
+        return run
+
+    return wrap
+
+
 def message(text, *parts, task=None):
     return Message(
         message_id=str(uuid.uuid4()), role=Role.user, task_id=task, parts=[Part(root=TextPart(text=text)), *[Part(root=p) for p in parts]]
@@ -115,6 +141,7 @@ class Peer:
         self.assertEqual(len(events), 1)
         return events[0][0] if isinstance(events[0], tuple) else events[0]
 
+    @shows("card")
     async def test_card(self):
         self.assertEqual(self.card.protocol_version, "0.3.0")
         self.assertEqual(self.card.preferred_transport, "JSONRPC")
@@ -124,6 +151,12 @@ class Peer:
         same = await A2ACardResolver(self.http, address[: address.index("/agents/")]).get_agent_card()
         self.assertEqual(same, self.card)
 
+    @shows("extended")
+    async def test_extended_card(self):
+        self.assertFalse(self.card.supports_authenticated_extended_card)
+        return False
+
+    @shows("send")
     async def test_send(self):
         task = await self.send(message("echo hello"))
         self.assertIsInstance(task, Task)
@@ -131,12 +164,14 @@ class Peer:
         self.assertEqual(task.artifacts[0].parts[0].root.text, "hello")
         self.assertEqual(task.history[0].parts[0].root.text, "echo hello")
 
+    @shows("message")
     async def test_message_as_answer(self):
         answer = await self.send(message("message hi"))
         self.assertIsInstance(answer, Message)
         self.assertEqual(answer.role, Role.agent)
         self.assertEqual(answer.parts[0].root.text, "hi")
 
+    @shows("parts")
     async def test_parts(self):
         content = base64.b64encode(bytes(range(256))).decode()
         parts = [
@@ -147,6 +182,7 @@ class Peer:
         task = await self.send(message("echo x", *parts))
         self.assertEqual([p.root for p in task.artifacts[0].parts[1:]], parts)
 
+    @shows("immediate", "cancel")
     async def test_immediately(self):
         client = self.connect(streaming=False, polling=True)
         task = await self.send(message("slow 2"), client)
@@ -154,6 +190,7 @@ class Peer:
         task = await self.client.cancel_task(TaskIdParams(id=task.id))
         self.assertEqual(task.status.state, TaskState.canceled)
 
+    @shows("stream", "get")
     async def test_stream(self):
         events = [e async for e in self.client.send_message(message("burst 3"))]
         updates = [u for _, u in events]
@@ -166,6 +203,7 @@ class Peer:
         task = await self.client.get_task(TaskQueryParams(id=events[0][0].id))
         self.assertEqual(task.status.state, TaskState.completed)
 
+    @shows("answer", "get")
     async def test_ask_and_answer(self):
         events = [e async for e in self.client.send_message(message("ask"))]
         task, last = events[-1]
@@ -177,11 +215,13 @@ class Peer:
         task = await self.client.get_task(TaskQueryParams(id=task.id, history_length=1))
         self.assertEqual(len(task.history), 1)
 
+    @shows("send")
     async def test_states(self):
         for text, state in (("fail", TaskState.failed), ("reject", TaskState.rejected), ("auth", TaskState.auth_required)):
             task = await self.send(message(text))
             self.assertEqual(task.status.state, state)
 
+    @shows("subscribe")
     async def test_resubscribe(self):
         stream = self.client.send_message(message("slow 2"))
         task, _ = await anext(stream)
@@ -191,6 +231,7 @@ class Peer:
         self.assertTrue(updates[-1].final)
         self.assertTrue(any(isinstance(u, TaskArtifactUpdateEvent) for u in updates))
 
+    @shows("push-create", "push-get", "webhook")
     async def test_webhook(self):
         bodies = asyncio.Queue()
 
@@ -225,12 +266,14 @@ class Peer:
                 head, body = await asyncio.wait_for(bodies.get(), 20)
             self.assertEqual((pushed.id, pushed.context_id), (task.id, task.context_id))
 
+    @shows("push-get")
     async def test_inline_webhook(self):
         hook = PushNotificationConfig(url="http://127.0.0.1:9/hook", id="inline")
         task = await self.send(message("ask"), self.connect(streaming=False, push_notification_configs=[hook]))
         got = await self.client.get_task_callback(GetTaskPushNotificationConfigParams(id=task.id, push_notification_config_id="inline"))
         self.assertEqual(got.push_notification_config.url, "http://127.0.0.1:9/hook")
 
+    @shows("errors")
     async def test_errors(self):
         await self.fails(-32001, 404, self.client.get_task(TaskQueryParams(id="nope")))
         task = await self.send(message("echo x"))

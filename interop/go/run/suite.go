@@ -52,6 +52,15 @@ func suites(filter string) ([]suite, error) {
 			version: `(?m)^a2a-sdk==(\S+)`,
 		},
 		{
+			id: "py03", sdk: "a2a-sdk of 0.3", title: "a2a-sdk (Python), version 0.3", dir: "../py03", bindings: bindings,
+			command: []string{"venv/bin/python", "-m", "unittest", "-b", "test_client"},
+			version: `(?m)^a2a-sdk==(\S+)`,
+			lacks: map[string]string{
+				"signed": "it has no verifier of cards",
+				"list":   "0.3 has no such operation for it", "push-list": "it has no such method", "push-delete": "it has no such method",
+			},
+		},
+		{
 			id: "java", sdk: "a2a-java", title: "a2a-java", dir: "../java", bindings: bindings[:2], show: true,
 			command: []string{"java", "-Dfile.encoding=UTF-8", "@build/arguments", "Cases"},
 			version: `<sdk.version>([^<]+)`,
@@ -61,7 +70,7 @@ func suites(filter string) ([]suite, error) {
 			},
 		},
 	}
-	pins := map[string]string{"go": "go.mod", "js": "package.json", "py": "requirements.txt", "java": "pom.xml"}
+	pins := map[string]string{"go": "go.mod", "js": "package.json", "py": "requirements.txt", "py03": "requirements.txt", "java": "pom.xml"}
 	for i := range all {
 		s := &all[i]
 		file, err := os.ReadFile(filepath.Join(s.dir, pins[s.id]))
