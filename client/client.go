@@ -85,16 +85,16 @@ func New(card *a2a.AgentCard, opts Options) (*Client, error) {
 		return nil, fmt.Errorf("agent %q: %w", card.Name, err)
 	}
 	c := &Client{card: card, iface: iface, address: redact(address), opts: opts}
-	if isOld(iface) {
-		opts.Version = a2a.Version03.String()
-		c.binding = &jsonRPC{link: newLink(opts), url: address, old: true}
-		return c, nil
+	old := isOld(iface)
+	tenant := iface.Tenant
+	if old {
+		opts.Version, tenant = a2a.Version03.String(), "" // 0.3 has no tenants
 	}
 	link := newLink(opts)
 	if strings.EqualFold(iface.ProtocolBinding, a2a.BindingREST) {
-		c.binding = &rest{link: link, base: address, tenant: iface.Tenant}
+		c.binding = &rest{link: link, base: address, tenant: tenant, old: old}
 	} else {
-		c.binding = &jsonRPC{link: link, url: address}
+		c.binding = &jsonRPC{link: link, url: address, old: old}
 	}
 	return c, nil
 }
@@ -134,21 +134,25 @@ func (e *InterfaceError) Error() string {
 	if text == "" {
 		text = "nothing"
 	}
-	return fmt.Sprintf("agent %q offers no interface that is spoken here (%s, protocol 1.x; %s, protocol 0.3); it offers %s",
-		e.Agent, strings.Join(bindings, ", "), a2a.BindingJSONRPC, text)
+	return fmt.Sprintf("agent %q offers no interface that is spoken here (%s; protocol 1.x and 0.3); it offers %s",
+		e.Agent, strings.Join(bindings, ", "), text)
 }
 
 // choose returns the interface to use: the first of the most preferred binding,
-// or the first of all.
+// or the first of all. Those of 0.3 count when there are no others.
 func choose(card *a2a.AgentCard, preferred []string) (a2a.AgentInterface, error) {
-	spoken := make([]a2a.AgentInterface, 0, len(card.SupportedInterfaces))
+	var spoken, old []a2a.AgentInterface
 	for _, f := range card.SupportedInterfaces {
-		if speaks(f.ProtocolVersion) && slices.ContainsFunc(bindings, sameFold(f.ProtocolBinding)) {
+		switch {
+		case !slices.ContainsFunc(bindings, sameFold(f.ProtocolBinding)):
+		case speaks(f.ProtocolVersion):
 			spoken = append(spoken, f)
+		case isOld(f):
+			old = append(old, f)
 		}
 	}
-	if old, ok := chooseOld(card); ok && len(spoken) == 0 {
-		return old, nil
+	if len(spoken) == 0 {
+		spoken = old
 	}
 	if len(spoken) == 0 {
 		return a2a.AgentInterface{}, &InterfaceError{Agent: card.Name, Offered: card.SupportedInterfaces}

@@ -38,8 +38,9 @@ func (e *CardError) Unwrap() error { return e.Err }
 // Discover returns the card of the agent that ref names (A2A §8.2):
 //
 //   - a host, an origin or the address of an agent: the card is at
-//     .well-known/agent-card.json below it. Without a scheme it is https, or
-//     http for a loopback host;
+//     .well-known/agent-card.json below it, or where that is 404 at
+//     .well-known/agent.json, its place before 0.3.0. Without a scheme it is
+//     https, or http for a loopback host;
 //   - the URL of a card: one that ends in .json, or that answers with a card
 //     while nothing is below it;
 //   - a file: file:///path, or the path of one that exists.
@@ -79,6 +80,9 @@ func find(ctx context.Context, ref string, opts Options) (*a2a.AgentCard, string
 	f := newFinder(opts)
 	var first error
 	for _, place := range places {
+		if first != nil && strings.HasSuffix(place.Path, v03.WellKnownCardPath) && !missing(first) {
+			continue
+		}
 		card, err := f.get(ctx, place)
 		if err == nil {
 			return card, place.String(), nil
@@ -93,6 +97,19 @@ func find(ctx context.Context, ref string, opts Options) (*a2a.AgentCard, string
 	return nil, "", first
 }
 
+// missing reports whether err is a 404.
+func missing(err error) bool {
+	if e, ok := errors.AsType[*TransportError](err); ok {
+		return e.Status == http.StatusNotFound
+	}
+	return isNotFound(err)
+}
+
+// isNotFound reports whether err is a 404 whose body is an A2A error.
+func isNotFound(err error) bool {
+	return errors.Is(err, &a2a.Error{Code: a2a.CodeMethodNotFound}) || errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound})
+}
+
 // notThere reports whether a card may be found elsewhere instead.
 func notThere(err error) bool {
 	if e, ok := errors.AsType[*TransportError](err); ok {
@@ -101,7 +118,7 @@ func notThere(err error) bool {
 	if _, ok := errors.AsType[*CardError](err); ok {
 		return true
 	}
-	return errors.Is(err, &a2a.Error{Code: a2a.CodeMethodNotFound}) || errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound})
+	return isNotFound(err)
 }
 
 // filePath returns the path of a reference to a local file.
@@ -162,16 +179,21 @@ func cardPlaces(ref string) ([]*url.URL, error) {
 	if strings.HasSuffix(u.Path, ".json") {
 		return []*url.URL{u}, nil
 	}
-	below := *u
-	below.Path = strings.TrimRight(u.Path, "/") + a2a.WellKnownCardPath
-	below.RawPath = ""
-	if u.RawPath != "" {
-		below.RawPath = strings.TrimRight(u.RawPath, "/") + a2a.WellKnownCardPath
-	}
+	places := []*url.URL{below(u, a2a.WellKnownCardPath), below(u, v03.WellKnownCardPath)}
 	if strings.HasSuffix(u.Path, "/") || u.Path == "" {
-		return []*url.URL{&below}, nil
+		return places, nil
 	}
-	return []*url.URL{&below, u}, nil
+	return append(places, u), nil
+}
+
+// below returns the URL of a path below u.
+func below(u *url.URL, path string) *url.URL {
+	v := *u
+	v.Path, v.RawPath = strings.TrimRight(u.Path, "/")+path, ""
+	if u.RawPath != "" {
+		v.RawPath = strings.TrimRight(u.RawPath, "/") + path
+	}
+	return &v
 }
 
 func loopback(host string) bool {

@@ -43,7 +43,7 @@ func writeCard(w http.ResponseWriter) {
 
 func TestDiscover(t *testing.T) {
 	t.Parallel()
-	const wellKnown = "/.well-known/agent-card.json"
+	const wellKnown, before = "/.well-known/agent-card.json", "/.well-known/agent.json"
 	tests := []struct {
 		name, ref string   // HOST stands for host and port
 		serves    string   // the path at which a card is
@@ -56,7 +56,9 @@ func TestDiscover(t *testing.T) {
 		{"address without a slash", "HOST/agents/x", "/agents/x" + wellKnown, []string{"/agents/x" + wellKnown}},
 		{"escaped address", "http://HOST/a%2Fb/", "/a%2Fb" + wellKnown, []string{"/a%2Fb" + wellKnown}},
 		{"card", "http://HOST/cards/7.json?v=2", "/cards/7.json?v=2", []string{"/cards/7.json?v=2"}},
-		{"card without a suffix", "http://HOST/card", "/card", []string{"/card" + wellKnown, "/card"}},
+		{"card without a suffix", "http://HOST/card", "/card", []string{"/card" + wellKnown, "/card" + before, "/card"}},
+		{"card from before 0.3.0", "http://HOST", before, []string{wellKnown, before}},
+		{"card from before 0.3.0 below an address", "http://HOST/agents/x", "/agents/x" + before, []string{"/agents/x" + wellKnown, "/agents/x" + before}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -297,7 +299,10 @@ func TestChoiceOfInterface(t *testing.T) {
 		{"later minor version", all[4:], nil, "https://h.test/JSONRPC1.1.4"},
 		{"preference that is not offered", all[2:3], []string{"JSONRPC"}, "https://h.test/HTTP+JSON1.0"},
 		{"before 1.0, when there is nothing else", all[:2], []string{"HTTP+JSON"}, "https://h.test/JSONRPC0.3"},
-		{"nothing that is spoken", []a2a.AgentInterface{all[0], iface("HTTP+JSON", "0.3"), iface("JSONRPC", "0.2")}, nil, ""},
+		{"HTTP+JSON before 1.0", []a2a.AgentInterface{all[0], iface("HTTP+JSON", "0.3")}, nil, "https://h.test/HTTP+JSON0.3"},
+		{"before 1.0, in the order of the card", []a2a.AgentInterface{iface("HTTP+JSON", "0.3"), all[1]}, nil, "https://h.test/HTTP+JSON0.3"},
+		{"before 1.0, in the order of the client", []a2a.AgentInterface{iface("HTTP+JSON", "0.3"), all[1]}, []string{"JSONRPC"}, "https://h.test/JSONRPC0.3"},
+		{"nothing that is spoken", []a2a.AgentInterface{all[0], iface("GRPC", "0.3"), iface("JSONRPC", "0.2")}, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -307,7 +312,7 @@ func TestChoiceOfInterface(t *testing.T) {
 			c, err := client.New(card, client.Options{Transports: tt.preferred})
 			if tt.want == "" {
 				e, ok := errors.AsType[*client.InterfaceError](err)
-				if !ok || !strings.Contains(e.Error(), "it offers GRPC 1.0 at https://h.test/GRPC1.0, HTTP+JSON 0.3 at") {
+				if !ok || !strings.Contains(e.Error(), "it offers GRPC 1.0 at https://h.test/GRPC1.0, GRPC 0.3 at") {
 					t.Errorf("got %v", err)
 				}
 				return

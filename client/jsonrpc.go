@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 )
 
 // jsonRPC is the JSON-RPC binding (A2A §9).
@@ -104,7 +105,7 @@ func (b *jsonRPC) stream(ctx context.Context, r *request) (*Stream, error) {
 
 func (b *jsonRPC) decode(result []byte, out a2a.Decodable) error {
 	if b.old {
-		return decodeOld(result, out)
+		return decodeOld(v03.RPC, result, out)
 	}
 	return decode(result, out)
 }

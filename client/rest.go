@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 )
 
 // rest is the HTTP+JSON binding (A2A §11).
@@ -16,19 +17,31 @@ type rest struct {
 	*link
 	base   *url.URL
 	tenant string // a path segment before every path, when set
+	old    bool   // speaks version 0.3
 	// What was learned about the peer.
-	plainJSON     atomic.Bool // takes application/json only
-	getsSubscribe atomic.Bool // subscribes with GET
+	plainJSON      atomic.Bool // takes application/json only
+	otherSubscribe atomic.Bool // subscribes with the method that is tried second
 }
 
 const acceptREST = a2a.MediaType + ", " + mediaJSON
 
-func (b *rest) newCall(r *request, accept string) *call {
+func (b *rest) newCall(r *request, accept string) (*call, error) {
+	below, body, header := r.path, []byte(nil), r.header
+	switch {
+	case b.old:
+		var err error
+		if below, body, err = oldRoute(r); err != nil {
+			return nil, err
+		}
+		header = oldHeader(r, &b.opts)
+	case r.hasBody:
+		body = r.params.AppendJSON(make([]byte, 0, 512))
+	}
 	path := strings.TrimRight(b.base.EscapedPath(), "/")
 	if b.tenant != "" {
 		path += "/" + url.PathEscape(b.tenant)
 	}
-	path += r.path
+	path += below
 	target := *b.base
 	target.RawPath = path
 	target.Path, _ = url.PathUnescape(path) // every part is escaped
@@ -39,15 +52,29 @@ func (b *rest) newCall(r *request, accept string) *call {
 		}
 		target.RawQuery = query.Encode()
 	}
-	c := &call{op: r.op, method: r.method, url: &target, accept: accept, header: r.header}
-	if r.hasBody {
-		c.body = r.params.AppendJSON(make([]byte, 0, 512))
-		c.mediaType = b.opts.MediaType
-		if b.plainJSON.Load() {
+	c := &call{op: r.op, method: r.method, url: &target, accept: accept, header: header}
+	if body != nil {
+		c.body, c.mediaType = body, b.opts.MediaType
+		if b.old || b.plainJSON.Load() {
 			c.mediaType = mediaJSON
 		}
 	}
-	return c
+	return c, nil
+}
+
+// accepts returns what is asked for: 0.3 knows no media type of its own.
+func (b *rest) accepts() string {
+	if b.old {
+		return mediaJSON
+	}
+	return acceptREST
+}
+
+func (b *rest) decode(data []byte, out a2a.Decodable) error {
+	if b.old {
+		return decodeOld(v03.REST, data, out)
+	}
+	return decode(data, out)
 }
 
 // exchange sends the request, and once more as application/json when the peer
@@ -67,19 +94,26 @@ func (b *rest) exchange(ctx context.Context, c *call) (*http.Response, error) {
 }
 
 func (b *rest) unary(ctx context.Context, r *request, out a2a.Decodable) error {
-	c := b.newCall(r, acceptREST)
+	c, err := b.newCall(r, b.accepts())
+	if err != nil {
+		return err
+	}
 	resp, err := b.exchange(ctx, c)
 	if err != nil {
 		return err
 	}
 	if !success(resp) {
-		return b.statusError(ctx, c, resp)
+		err := b.statusError(ctx, c, resp)
+		if b.old {
+			return oldStatusError(r.op, resp.StatusCode, err)
+		}
+		return err
 	}
 	body, err := b.readBody(ctx, c, resp, b.opts.MaxResponse)
 	if err != nil || out == nil {
 		return err
 	}
-	if err := decode(body, out); err != nil {
+	if err := b.decode(body, out); err != nil {
 		return b.badAnswer(c, resp, describe(resp, body, err))
 	}
 	if r.result != nil {
@@ -96,29 +130,38 @@ func (b *rest) stream(ctx context.Context, r *request) (*Stream, error) {
 }
 
 func (b *rest) open(ctx context.Context, r *request) (*Stream, error) {
-	return b.openStream(ctx, b.newCall(r, mediaEvents+", "+acceptREST), b.exchange, decodeFrame)
+	c, err := b.newCall(r, mediaEvents+", "+b.accepts())
+	if err != nil {
+		return nil, err
+	}
+	return b.openStream(ctx, c, b.exchange, b.decodeFrame)
 }
 
 // subscribe tries POST, which the specification's text has, and then GET, which
-// its proto file has, when the peer does not know the first.
+// its proto file has, when the peer does not know the first. Peers of 0.3 follow
+// the proto file, so that there it is the other way round.
 func (b *rest) subscribe(ctx context.Context, r *request) (*Stream, error) {
 	get := *r
 	get.method, get.hasBody = http.MethodGet, false
-	if b.getsSubscribe.Load() {
-		return b.open(ctx, &get)
+	first, second := r, &get
+	if b.old {
+		first, second = second, first
 	}
-	stream, err := b.open(ctx, r)
+	if b.otherSubscribe.Load() {
+		return b.open(ctx, second)
+	}
+	stream, err := b.open(ctx, first)
 	if !unknownRoute(err) {
 		return stream, err
 	}
-	stream, getErr := b.open(ctx, &get)
-	if getErr != nil {
-		if unknownRoute(getErr) {
+	stream, secondErr := b.open(ctx, second)
+	if secondErr != nil {
+		if unknownRoute(secondErr) {
 			return nil, err
 		}
-		return nil, getErr
+		return nil, secondErr
 	}
-	b.getsSubscribe.Store(true)
+	b.otherSubscribe.Store(true)
 	return stream, nil
 }
 
@@ -134,8 +177,8 @@ func unknownRoute(err error) bool {
 
 // decodeFrame reads one event of a stream: a StreamResponse, or an error in the
 // form of a failed request, which ends the stream.
-func decodeFrame(frame []byte, out *a2a.StreamResponse) error {
-	decodeErr := decode(frame, out)
+func (b *rest) decodeFrame(frame []byte, out *a2a.StreamResponse) error {
+	decodeErr := b.decode(frame, out)
 	if decodeErr == nil && holdsEvent(out) {
 		return nil
 	}

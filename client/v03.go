@@ -3,8 +3,6 @@ package client
 import (
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,10 +12,9 @@ import (
 )
 
 // To an agent whose card has interfaces of version 0.3 only, the client speaks
-// that version over JSON-RPC: the same operations, with other names and another
-// JSON.
+// that version: the same operations, with other names and another JSON.
 
-// oldMethods are 0.3's methods of the operations. It has none for ListTasks.
+// oldMethods are 0.3's methods of JSON-RPC. There is none for ListTasks.
 var oldMethods = map[string]string{
 	opSendMessage:          v03.MethodSend,
 	opSendStreamingMessage: v03.MethodStream,
@@ -34,19 +31,10 @@ var oldMethods = map[string]string{
 // keyOldExtensions is the header that 0.3 has for extensions.
 const keyOldExtensions = "X-A2a-Extensions"
 
-// isOld reports whether an interface speaks 0.3 in a way that the client does.
+// isOld reports whether an interface speaks 0.3.
 func isOld(f a2a.AgentInterface) bool {
 	v, err := a2a.ParseVersion(f.ProtocolVersion)
-	return err == nil && f.ProtocolVersion != "" && v == a2a.Version03 && strings.EqualFold(f.ProtocolBinding, a2a.BindingJSONRPC)
-}
-
-// chooseOld returns the interface of 0.3 to use, or false when there is none.
-func chooseOld(card *a2a.AgentCard) (a2a.AgentInterface, bool) {
-	i := slices.IndexFunc(card.SupportedInterfaces, isOld)
-	if i < 0 {
-		return a2a.AgentInterface{}, false
-	}
-	return card.SupportedInterfaces[i], true
+	return err == nil && f.ProtocolVersion != "" && v == a2a.Version03
 }
 
 // oldCall returns the method and the parameters of a request in 0.3, and the
@@ -57,39 +45,103 @@ func oldCall(r *request, opts *Options) (method string, params []byte, header ht
 		params, ok = v03.RPC.Append(nil, r.params)
 	}
 	if !ok {
-		return "", nil, nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The agent speaks version 0.3, which has no %s", r.op)
+		return "", nil, nil, notInOld(r.op)
 	}
-	header = r.header
+	return method, params, oldHeader(r, opts), nil
+}
+
+// oldRoute returns where a request of 0.3 goes over HTTP+JSON, below the address
+// of the interface, and its body, nil for none (A2A 0.3 §3.5.3).
+func oldRoute(r *request) (path string, body []byte, err error) {
+	switch r.op {
+	case opListTasks:
+		return "", nil, notInOld(r.op)
+	case opGetExtendedAgentCard:
+		return "/v1/card", nil, nil
+	}
+	if r.hasBody {
+		if push, ok := r.params.(*a2a.TaskPushNotificationConfig); ok {
+			body = v03.AppendCreatePushConfig(nil, push)
+		} else if body, ok = v03.REST.Append(nil, r.params); !ok {
+			return "", nil, notInOld(r.op)
+		}
+	}
+	return "/v1" + r.path, body, nil
+}
+
+func notInOld(op string) error {
+	return a2a.Errorf(a2a.CodeUnsupportedOperation, "The agent speaks version 0.3, which has no %s", op)
+}
+
+// oldHeader returns the headers of a request of 0.3.
+func oldHeader(r *request, opts *Options) http.Header {
+	header := r.header
 	if len(opts.Extensions) > 0 {
 		if header = header.Clone(); header == nil {
 			header = http.Header{}
 		}
 		header[keyOldExtensions] = []string{a2a.FormatExtensions(opts.Extensions)}
 	}
-	return method, params, header, nil
+	return header
+}
+
+// oldStatusError gives an error its kind where the answer had none but the HTTP
+// status, which is all that the official libraries of 0.3 send beside a text. What
+// does not exist is then what the path names: the paths of 0.3 are fixed.
+func oldStatusError(op string, status int, err error) error {
+	e, ok := errors.AsType[*a2a.Error](err)
+	if !ok {
+		return err
+	}
+	switch {
+	case status == http.StatusConflict && e.Code == a2a.CodeUnsupportedOperation && op == opCancelTask:
+		e.Code = a2a.CodeTaskNotCancelable
+	case status != http.StatusNotFound || e.Code != a2a.CodeMethodNotFound && e.Code != a2a.CodeTaskNotFound:
+	case op == opGetExtendedAgentCard:
+		e.Code = a2a.CodeExtendedAgentCardNotConfigured
+	case op != opSendMessage:
+		e.Code = a2a.CodeTaskNotFound
+	}
+	return err
 }
 
 // decodeOld reads a result of 0.3. Its errors are never an *a2a.Error, because
 // those are what a peer says.
-func decodeOld(data []byte, out a2a.Decodable) error {
+func decodeOld(dialect v03.Dialect, data []byte, out a2a.Decodable) error {
 	var err error
 	switch out := out.(type) {
 	case *a2a.AgentCard: // it is read from its JSON, as every card is
 	case *a2a.ListTaskPushNotificationConfigsResponse:
-		var list []jsontext.Value
-		if err = json.Unmarshal(data, &list); err == nil {
-			out.Configs = make([]a2a.TaskPushNotificationConfig, len(list))
-		}
-		for i := range out.Configs {
-			if err == nil {
-				err = v03.RPC.Unmarshal(list[i], &out.Configs[i])
-			}
-		}
+		err = decodeOldPushConfigs(dialect, data, out)
 	default:
-		err = v03.RPC.Unmarshal(data, out)
+		err = dialect.Unmarshal(data, out)
 	}
 	if err != nil {
 		return errors.New(err.Error())
+	}
+	return nil
+}
+
+// decodeOldPushConfigs reads a list of webhooks: an array over JSON-RPC, and in
+// the text of 0.3 over HTTP+JSON too, whose a2a.proto has an object with pages.
+func decodeOldPushConfigs(dialect v03.Dialect, data []byte, out *a2a.ListTaskPushNotificationConfigsResponse) error {
+	var page struct {
+		Configs       []jsontext.Value `json:"configs"`
+		NextPageToken string           `json:"nextPageToken"`
+	}
+	var into any = &page.Configs
+	if dialect == v03.REST && jsontext.Value(data).Kind() == '{' {
+		into = &page
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return err
+	}
+	out.NextPageToken = page.NextPageToken
+	out.Configs = make([]a2a.TaskPushNotificationConfig, len(page.Configs))
+	for i := range page.Configs {
+		if err := dialect.Unmarshal(page.Configs[i], &out.Configs[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -84,6 +84,19 @@ func AppendTaskPushConfig(dst []byte, v *a2a.TaskPushNotificationConfig, id stri
 	return w.b
 }
 
+// AppendCreatePushConfig appends the request that sets a webhook, as the official
+// libraries send it over HTTP+JSON: the whole request of a2a.proto.
+func AppendCreatePushConfig(dst []byte, v *a2a.TaskPushNotificationConfig) []byte {
+	w := &writer{b: dst, dialect: REST}
+	w.open()
+	w.text("parent", "tasks/"+v.TaskID)
+	w.optText("configId", v.ID)
+	w.key("config")
+	w.taskPushConfig(v)
+	w.close()
+	return w.b
+}
+
 // writer writes the JSON of a dialect.
 type writer struct {
 	b       []byte
@@ -489,9 +502,15 @@ func (w *writer) sendRequest(v *a2a.SendMessageRequest) {
 	w.close()
 }
 
-// taskRequest writes the parameters of the methods that concern one task.
+// taskRequest writes the parameters of the methods that concern one task. Those of
+// a2a.proto have its name alone; the rest is in the path and the query.
 func (w *writer) taskRequest(id, config string, history *int, metadata a2a.JSON) {
 	w.open()
+	if w.dialect.proto() {
+		w.text("name", "tasks/"+id)
+		w.close()
+		return
+	}
 	w.text("id", id)
 	w.optText("pushNotificationConfigId", config)
 	w.optInt("historyLength", history)
