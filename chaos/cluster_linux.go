@@ -28,7 +28,7 @@ store: %s
 bus: %s
 lease: %s
 callers: {anonymous: everywhere}
-limits: {streams: 0}
+limits: {streams: 0, requests_per_second: 0}
 retention: {tasks: 0s}
 telemetry: {pprof: true}
 `
