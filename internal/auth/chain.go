@@ -183,16 +183,16 @@ func (c *Chain) checkPassword(r *http.Request, shown *credential, address string
 	if p, ok := c.passwords.recall(shown.user, shown.secret); ok {
 		return p, nil
 	}
-	if wait := c.failures.held(address); wait > 0 {
+	if wait := c.failures.begin(address); wait > 0 {
 		return Principal{}, &a2a.Error{
 			Code: a2a.CodeResourceExhausted, RetryAfter: wait,
 			Message: "There were too many wrong passwords from this address; try again later",
 		}
 	}
 	p, err := c.passwords.authenticate(r.Context(), shown.user, shown.secret)
+	c.failures.end(address, errors.Is(err, errNoPassword))
 	switch {
 	case errors.Is(err, errNoPassword):
-		c.failures.failed(address)
 		return Principal{}, c.refuse(r, "", "The name or the password is wrong")
 	case err != nil:
 		return Principal{}, err

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-jose/go-jose/v4"
@@ -300,7 +301,7 @@ func TestPasswordsAreLimited(t *testing.T) {
 		t.Error("different networks are counted together")
 	}
 	for i := range 2 * limitedPeers {
-		f.failures.failed(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))
+		f.failures.end(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255), true)
 	}
 	if n := len(f.failures.peers); n > limitedPeers {
 		t.Errorf("%d addresses are kept", n)
@@ -547,6 +548,31 @@ func TestNoKindIsOn(t *testing.T) {
 		if _, err := c.Authenticate(request(headers...)); a2a.CodeOf(err) != a2a.CodeUnauthenticated || err.Error() != "This kind of credential is not accepted here" {
 			t.Errorf("%v: %v", headers, err)
 		}
+	}
+}
+
+// Tries at once are counted like those one after the other.
+func TestGuessingAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newChainFixture(t, nil)
+	var group sync.WaitGroup
+	var tried, refusals atomic.Int64
+	for i := range 20 {
+		group.Go(func() {
+			_, err := f.Authenticate(request("Authorization", basic("carol", fmt.Sprint("wrong", i))))
+			switch a2a.CodeOf(err) {
+			case a2a.CodeUnauthenticated:
+				tried.Add(1)
+			case a2a.CodeResourceExhausted:
+				refusals.Add(1)
+			default:
+				t.Errorf("try %d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+	if most := int64(f.failures.atOnce); tried.Load() > most || refusals.Load() < 20-most {
+		t.Errorf("%d were tried, %d refused", tried.Load(), refusals.Load())
 	}
 }
 

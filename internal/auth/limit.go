@@ -22,12 +22,13 @@ type failures struct {
 	now    func() time.Time
 	atOnce int
 
-	mu    sync.Mutex
-	peers map[string]*rate.Limiter
+	mu     sync.Mutex
+	peers  map[string]*rate.Limiter
+	trying map[string]int // tries whose outcome is not known yet
 }
 
 func newFailures() *failures {
-	return &failures{now: time.Now, atOnce: wrongAtOnce, peers: map[string]*rate.Limiter{}}
+	return &failures{now: time.Now, atOnce: wrongAtOnce, peers: map[string]*rate.Limiter{}, trying: map[string]int{}}
 }
 
 // peerOf returns what a client is counted by: its address, or its network of 64
@@ -41,27 +42,35 @@ func peerOf(address string) string {
 	return prefix.String()
 }
 
-// held returns for how long a client has to wait before it is listened to; 0:
-// not at all.
-func (f *failures) held(address string) time.Duration {
+// begin lets a client try, or returns for how long it has to wait before it is
+// listened to. A try counts as a failure until it has ended, so that many at once
+// are no more than one after the other.
+func (f *failures) begin(address string) (wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	limiter := f.peers[peerOf(address)]
-	if limiter == nil {
-		return 0
+	peer, tokens := peerOf(address), float64(f.atOnce)
+	if limiter := f.peers[peer]; limiter != nil {
+		tokens = limiter.TokensAt(f.now())
 	}
-	tokens := limiter.TokensAt(f.now())
-	if tokens >= 1 {
-		return 0
+	tokens -= float64(f.trying[peer])
+	if tokens < 1 {
+		return time.Duration((1 - tokens) * float64(wrongEvery))
 	}
-	return time.Duration((1 - tokens) * float64(wrongEvery))
+	f.trying[peer]++
+	return 0
 }
 
-// failed notes a failure.
-func (f *failures) failed(address string) {
+// end notes what came of a try.
+func (f *failures) end(address string, wrong bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now, peer := f.now(), peerOf(address)
+	if f.trying[peer]--; f.trying[peer] <= 0 {
+		delete(f.trying, peer)
+	}
+	if !wrong {
+		return
+	}
 	limiter := f.peers[peer]
 	if limiter == nil {
 		if len(f.peers) >= limitedPeers {
