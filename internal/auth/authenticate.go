@@ -13,7 +13,8 @@ import (
 )
 
 // Authenticator finds out who sent a request. The error is an *a2a.Error, in a
-// *Refusal when there is something that the caller can do about it.
+// *Refusal when there is something that the caller can do about it. The principal
+// that comes with an error has at most the address, for the record.
 type Authenticator interface {
 	Authenticate(r *http.Request) (Principal, error)
 }

@@ -88,7 +88,7 @@ func (c *Chain) Authenticate(r *http.Request) (Principal, error) {
 	client := c.anonymous.Proxies.client(r)
 	p, err := c.check(r, &shown, client.text)
 	if err != nil {
-		return Principal{}, err
+		return Principal{Address: client.text}, err
 	}
 	p.Address, p.Local = client.text, client.local()
 	// The caller of one request must not change what others see.

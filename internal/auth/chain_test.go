@@ -559,7 +559,10 @@ func TestGuessingAtOnce(t *testing.T) {
 	var tried, refusals atomic.Int64
 	for i := range 20 {
 		group.Go(func() {
-			_, err := f.Authenticate(request("Authorization", basic("carol", fmt.Sprint("wrong", i))))
+			p, err := f.Authenticate(request("Authorization", basic("carol", fmt.Sprint("wrong", i))))
+			if p.Address == "" || p.Subject != "" {
+				t.Errorf("the log is told of %+v", p)
+			}
 			switch a2a.CodeOf(err) {
 			case a2a.CodeUnauthenticated:
 				tried.Add(1)

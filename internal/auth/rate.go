@@ -62,7 +62,7 @@ func (l *Limited) Authenticate(r *http.Request) (Principal, error) {
 		return p, nil
 	}
 	if wait := l.meter.take(callerOf(&p), limit); wait > 0 {
-		return Principal{}, &a2a.Error{
+		return Principal{Address: p.Address}, &a2a.Error{
 			Code: a2a.CodeResourceExhausted, Message: "Too many requests; try again later", RetryAfter: wait,
 			Metadata: map[string]string{a2a.MetadataLimit: LimitRequests},
 		}

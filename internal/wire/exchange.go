@@ -83,6 +83,7 @@ type exchange struct {
 
 	status int    // that was sent; 0: nothing yet
 	code   string // for the log
+	remote string // the address of the caller, also of one that was refused
 	parked bool   // another exchange has taken over
 
 	audited bool // the audit log has it
@@ -383,7 +384,7 @@ func (x *exchange) log() {
 	add("task", clip(x.task, a2a.MaxIDLength))
 	add("context", clip(x.context, a2a.MaxIDLength))
 	add("caller", x.caller.Subject)
-	add("remote", x.caller.Address)
+	add("remote", x.remote)
 	add("code", x.code)
 	attrs = append(attrs, slog.Int("status", x.status), slog.Duration("took", took))
 	x.h.log.LogAttrs(x.ctx, slog.LevelInfo, "request", attrs...)

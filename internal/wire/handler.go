@@ -153,10 +153,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (x *exchange) admitCaller() bool {
 	caller, err := x.h.opts.Auth.Authenticate(x.h.cors.known(x.r))
 	if err != nil {
+		x.remote = caller.Address
 		x.refuse(err)
 		return false
 	}
-	x.caller, x.request = caller, x.r
+	x.remote, x.caller, x.request = caller.Address, caller, x.r
 	return true
 }
 
