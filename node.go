@@ -113,7 +113,7 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	cfg := engine.Config{
-		Store: n.store, Logger: n.log, Node: n.self(c), Lease: c.Lease.Std(), Patience: turnPatience, Observer: n.metrics, Tracer: n.tracing.Tracer,
+		Store: n.store, Logger: n.log, Node: n.self(c), Lease: c.Lease.Std(), Observer: n.metrics, Tracer: n.tracing.Tracer,
 		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
 		Turns:  c.Limits.Turns, Queue: c.Limits.Queue, QueueShare: queueShare(&c.Limits),
 		CallerLimits: n.callerLimits,
@@ -122,8 +122,8 @@ func (n *Node) assemble(c *config.Config) error {
 	if keys.sealer != nil {
 		cfg.Sealer = keys.sealer
 	}
-	if n.bus != nil {
-		cfg.Bus = n.bus
+	if n.bus != nil { // a store that others share, and that can be away
+		cfg.Bus, cfg.Patience = n.bus, turnPatience
 	}
 	n.engine = engine.New(cfg)
 	n.heard.engine.Store(n.engine)
@@ -188,8 +188,9 @@ func derive(secret config.Secret, purpose string) []byte {
 	return key
 }
 
-// turnPatience is how long a turn waits for a store that is away, such as for
-// another server to take the database over.
+// turnPatience is how long a turn waits for a database that is away, such as for
+// another server to take it over. For a file that cannot be written waiting is no
+// help.
 const turnPatience = time.Minute
 
 func traceConfig(c *config.Config, version string) telemetry.TraceConfig {

@@ -72,9 +72,8 @@ func (e *Engine) patiently(ctx context.Context, cut <-chan struct{}, f func() er
 }
 
 // endure calls f again while the store is away, up to the patience of the node.
-// Nobody can take the task of a turn over meanwhile, and the guard of a change
-// sees to it that it is made once. One that may have been made is not tried
-// again.
+// When others could reach it and have taken the task over meanwhile, the guard of
+// the change refuses it. A change that may have been made is not tried again.
 func (e *Engine) endure(ctx context.Context, f func() error) error {
 	deadline := time.Now().Add(e.cfg.Patience)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
