@@ -36,6 +36,7 @@ var floors = map[string]int{
 	"internal/bus/bustest":      3,
 	"a2a":                       1,
 	"a2a/v03":                   2,
+	"internal/protobuf":         2,
 	"internal/netguard":         1,
 	"internal/telemetry":        1,
 	"internal/store/storetest":  4,

@@ -9,9 +9,11 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/protobuf"
 )
 
 // transport is how the answer of an operation leaves where it is not the body of
@@ -72,7 +74,17 @@ func (c *grpcCall) result(v result) (proto.Message, error) {
 	if c.encoding != nil {
 		return c.encoding.result(v)
 	}
-	return protoOf(v)
+	switch v := v.(type) {
+	case *extendedCard:
+		card, err := v.decoded()
+		if err != nil {
+			return nil, err
+		}
+		return protobuf.Encode(card)
+	case *empty:
+		return &emptypb.Empty{}, nil
+	}
+	return protobuf.Encode(v)
 }
 
 func (c *grpcCall) event(f *engine.Frame) (proto.Message, error) {
@@ -80,6 +92,17 @@ func (c *grpcCall) event(f *engine.Frame) (proto.Message, error) {
 		return c.encoding.event(f.Body, f.Last)
 	}
 	return protoOfFrame(f.Body)
+}
+
+// protoParameters are the parameters of a call over gRPC: a decoded message. Its
+// tenant has led to the agent, so that it is no parameter any more.
+type protoParameters struct {
+	message proto.Message
+	depth   int // of free JSON
+}
+
+func (p *protoParameters) read(v a2a.Decodable) error {
+	return protobuf.Decode(p.message, v, p.depth)
 }
 
 // stream sends events as they come. A client that does not read is waited for
@@ -130,7 +153,7 @@ func protoOfFrame(body []byte) (proto.Message, error) {
 		// It is not the client's fault.
 		return nil, errors.New("decode event: " + err.Error())
 	}
-	return protoOfEvent(&event)
+	return protobuf.Encode(&event)
 }
 
 // grpcWriter writes an answer piece by piece, each with its own time to be read.

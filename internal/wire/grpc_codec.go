@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/protobuf"
 )
 
 // protoRequest is a message that asks for an operation. What is wrong with it is
@@ -74,19 +75,9 @@ func (c *binaryCodec) Unmarshal(data []byte, v any) error {
 	if !ok {
 		return fmt.Errorf("decode message: unexpected type %T", v)
 	}
-	r.decode(func(m proto.Message) error { return unmarshalProto(data, m, c.depth) })
-	return nil
-}
-
-func unmarshalProto(data []byte, m proto.Message, depth int) error {
-	if err := newProtoShape(depth).check(data, m.ProtoReflect().Descriptor()); err != nil {
-		return err
-	}
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
-		e := errNotProto()
-		e.Err = err
-		return e
-	}
+	r.decode(func(m proto.Message) error {
+		return protobuf.Unmarshal(data, m, protobuf.Bounds{Depth: c.depth, Objects: maxElements})
+	})
 	return nil
 }
 
@@ -121,7 +112,7 @@ func (c *textCodec) Unmarshal(data []byte, v any) error {
 		if err := checkShape(data, c.depth, protocolLevels); err != nil {
 			return err
 		}
-		if err := checkValues(data); err != nil {
+		if err := protobuf.CheckValues(data); err != nil {
 			return err
 		}
 		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {

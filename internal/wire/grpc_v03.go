@@ -1,23 +1,20 @@
 package wire
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
 	pb03 "github.com/a2aproject/a2a-go/a2apb"
-	"github.com/go-json-experiment/json/jsontext"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/a2a/v03"
+	"handoff.example/handoff/internal/protobuf"
 )
 
 // gRPC of version 0.3. Messages go through their ProtoJSON, which is nearly what
@@ -88,14 +85,14 @@ func (p *oldProtoParameters) read(v a2a.Decodable) error {
 	case *listWebhooksRequest:
 		m, ok := p.message.(*pb03.ListTaskPushNotificationConfigRequest)
 		if !ok {
-			return errOtherOperation
+			return protobuf.ErrOtherMessage
 		}
 		*v = listWebhooksRequest{TaskID: taskOfName(m.GetParent()), PageSize: int(m.GetPageSize()), PageToken: m.GetPageToken()}
 		return nil
 	}
 	named, ok := p.message.(interface{ GetName() string })
 	if !ok {
-		return errOtherOperation
+		return protobuf.ErrOtherMessage
 	}
 	name := named.GetName()
 	switch v := v.(type) {
@@ -113,7 +110,7 @@ func (p *oldProtoParameters) read(v a2a.Decodable) error {
 	case *deleteWebhookRequest:
 		v.TaskID, v.ID = configOfName(name)
 	default:
-		return errOtherOperation
+		return protobuf.ErrOtherMessage
 	}
 	return nil
 }
@@ -122,7 +119,7 @@ func (p *oldProtoParameters) read(v a2a.Decodable) error {
 func (p *oldProtoParameters) list(v *listRequest) error {
 	m, ok := p.message.(*pb03.ListTasksRequest)
 	if !ok {
-		return errOtherOperation
+		return protobuf.ErrOtherMessage
 	}
 	*v = listRequest{ContextID: m.GetContextId(), PageToken: m.GetPageToken(), IncludeArtifacts: m.GetIncludeArtifacts()}
 	v.HistoryLength = new(int(m.GetHistoryLength())) // 0 if it is not there
@@ -133,23 +130,18 @@ func (p *oldProtoParameters) list(v *listRequest) error {
 		return a2a.Invalid("status", "is not a task state")
 	}
 	v.Status = a2a.TaskState(m.GetStatus())
-	var f *fault
-	v.StatusTimestampAfter, f = timeOfProto(m.GetLastUpdatedTime())
-	return f.under("lastUpdatedTime").err()
+	var err error
+	v.StatusTimestampAfter, err = protobuf.Time("lastUpdatedTime", m.GetLastUpdatedTime())
+	return err
 }
 
 // bridge reads the message as its JSON.
 func (p *oldProtoParameters) bridge(v a2a.Decodable) error {
-	body, err := protojson.Marshal(p.message)
+	text, err := protobuf.JSON(p.message)
 	if err != nil {
 		e := a2a.Invalid("", "has a number that JSON does not have, or a value of no kind")
 		e.Err = err
 		return e
-	}
-	// The space that protojson puts in differs from build to build.
-	text := jsontext.Value(body)
-	if err := text.Compact(); err != nil {
-		return fmt.Errorf("encode request: %w", err)
 	}
 	if err := checkShape(text, p.depth, protocolLevels); err != nil {
 		return err
@@ -192,7 +184,7 @@ func (e oldEncoding) result(v result) (proto.Message, error) {
 		for i := range v.Tasks {
 			body, _ := v03.GRPC.Append(nil, &v.Tasks[i])
 			task := &pb03.Task{}
-			if err := unmarshalOld(body, task); err != nil {
+			if err := protobuf.FromJSON(body, task); err != nil {
 				return nil, err
 			}
 			list.Tasks = append(list.Tasks, task)
@@ -203,7 +195,7 @@ func (e oldEncoding) result(v result) (proto.Message, error) {
 	if !ok {
 		return nil, fmt.Errorf("encode result: 0.3 has no %T", v)
 	}
-	return m, unmarshalOld(body, m)
+	return m, protobuf.FromJSON(body, m)
 }
 
 func (e oldEncoding) event(body []byte, last bool) (proto.Message, error) {
@@ -212,63 +204,19 @@ func (e oldEncoding) event(body []byte, last bool) (proto.Message, error) {
 		return nil, errors.New("decode event: " + err.Error()) // it is not the client's fault
 	}
 	m := e()
-	return m, unmarshalOld(v03.GRPC.AppendEvent(nil, &event, last), m)
+	return m, protobuf.FromJSON(v03.GRPC.AppendEvent(nil, &event, last), m)
 }
 
 func (oldEncoding) failure(op operation, e *a2a.Error) *a2a.Error { return oldError(op, e) }
-
-// unmarshalOld reads JSON of ours into a message, with numbers as doubles.
-func unmarshalOld(body []byte, m proto.Message) error {
-	options := protojson.UnmarshalOptions{DiscardUnknown: true}
-	err := options.Unmarshal(body, m)
-	if err == nil {
-		return nil
-	}
-	if body, err = withinDoubles(body); err != nil {
-		return fmt.Errorf("encode result: %w", err)
-	}
-	proto.Reset(m)
-	if err := options.Unmarshal(body, m); err != nil {
-		return fmt.Errorf("encode result: %w", err)
-	}
-	return nil
-}
-
-// withinDoubles returns JSON whose numbers are the nearest doubles. What is
-// larger than any is the largest.
-func withinDoubles(body []byte) ([]byte, error) {
-	var out bytes.Buffer
-	d, e := jsontext.NewDecoder(bytes.NewReader(body)), jsontext.NewEncoder(&out)
-	for {
-		var err error
-		if d.PeekKind() == '0' {
-			var number jsontext.Value
-			if number, err = d.ReadValue(); err == nil {
-				err = e.WriteValue(appendNumber(nil, nearest(string(number))))
-			}
-		} else {
-			var token jsontext.Token
-			if token, err = d.ReadToken(); err == nil {
-				err = e.WriteToken(token)
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return out.Bytes(), nil
-		case err != nil:
-			return nil, err
-		}
-	}
-}
 
 // oldProtoCard writes a card. In 0.3 security has in JSON another form than in
 // a2a.proto.
 func oldProtoCard(into proto.Message, card *a2a.AgentCard) error {
 	m, ok := into.(*pb03.AgentCard)
 	if !ok {
-		return errOtherOperation
+		return protobuf.ErrOtherMessage
 	}
-	if err := unmarshalOld(v03.AppendCard(nil, card), m); err != nil {
+	if err := protobuf.FromJSON(v03.AppendCard(nil, card), m); err != nil {
 		return err
 	}
 	m.Security = oldSecurity(card.SecurityRequirements)

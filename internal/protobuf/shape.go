@@ -1,7 +1,8 @@
-package wire
+package protobuf
 
 import (
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"handoff.example/handoff/a2a"
@@ -15,12 +16,34 @@ type protoShape struct {
 	depth   int // of messages in each other
 	objects int // of the protocol that may still come
 	values  int // of free JSON that may still come
+
+	maxObjects int
+}
+
+// Bounds are what a message may hold.
+type Bounds struct {
+	Depth   int // levels of JSON
+	Objects int // objects and list elements of the protocol
+}
+
+// Unmarshal decodes the bytes of a message within bounds. The error is an
+// *a2a.Error.
+func Unmarshal(data []byte, m proto.Message, bounds Bounds) error {
+	if err := newProtoShape(bounds).check(data, m.ProtoReflect().Descriptor()); err != nil {
+		return err
+	}
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, m); err != nil {
+		e := errNotProto()
+		e.Err = err
+		return e
+	}
+	return nil
 }
 
 // newProtoShape returns the bounds that JSON has. A level of free JSON is up to
 // three messages: the value, its object, and the object's member.
-func newProtoShape(depth int) *protoShape {
-	return &protoShape{depth: 3 * depth, objects: maxElements, values: a2a.MaxElements}
+func newProtoShape(b Bounds) *protoShape {
+	return &protoShape{depth: 3 * b.Depth, objects: b.Objects, maxObjects: b.Objects, values: a2a.MaxElements}
 }
 
 func errNotProto() *a2a.Error {
@@ -78,7 +101,7 @@ func (s *protoShape) count(free bool) error {
 		return nil
 	}
 	if s.objects--; s.objects < 0 {
-		return a2a.Invalid("", "the request has more than %d objects and list elements", maxElements)
+		return a2a.Invalid("", "the message has more than %d objects and list elements", s.maxObjects)
 	}
 	return nil
 }
@@ -92,9 +115,9 @@ func isFree(m protoreflect.MessageDescriptor) bool {
 	return false
 }
 
-// checkValues refuses JSON with too many values, which its text does not show by
+// CheckValues refuses JSON with too many values, which its text does not show by
 // its length.
-func checkValues(data []byte) error {
+func CheckValues(data []byte) error {
 	values, quoted := 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
@@ -107,7 +130,7 @@ func checkValues(data []byte) error {
 		}
 	}
 	if values > a2a.MaxElements {
-		return a2a.Invalid("", "the request has more than %d values", a2a.MaxElements)
+		return a2a.Invalid("", "the message has more than %d values", a2a.MaxElements)
 	}
 	return nil
 }

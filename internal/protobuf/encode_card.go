@@ -1,4 +1,4 @@
-package wire
+package protobuf
 
 import (
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"

@@ -1,19 +1,18 @@
-package wire
+package protobuf
 
 import (
-	"fmt"
 	"time"
 
 	pb "github.com/a2aproject/a2a-go/v2/a2apb/v1"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"handoff.example/handoff/a2a"
 )
 
-// protoOf returns what an operation returns as a message of protobuf.
-func protoOf(v result) (proto.Message, error) {
+// Encode returns what an operation takes or returns as a message of protobuf.
+// The objects are those of package a2a; free JSON in them is valid.
+func Encode(v any) (proto.Message, error) {
 	switch v := v.(type) {
 	case *a2a.Task:
 		return protoOfTask(v)
@@ -33,16 +32,8 @@ func protoOf(v result) (proto.Message, error) {
 		return m, nil
 	case *a2a.AgentCard:
 		return protoOfCard(v)
-	case *extendedCard:
-		card, err := v.decoded()
-		if err != nil {
-			return nil, err
-		}
-		return protoOfCard(card)
-	case *empty:
-		return &emptypb.Empty{}, nil
 	}
-	return nil, fmt.Errorf("encode result: unknown type %T", v)
+	return encodeRequest(v)
 }
 
 func protoOfResponse(v *a2a.SendMessageResponse) (*pb.SendMessageResponse, error) {
@@ -61,7 +52,6 @@ func protoOfTasks(v *a2a.ListTasksResponse) (*pb.ListTasksResponse, error) {
 	}, err
 }
 
-// protoOfEvent returns an event of a stream.
 func protoOfEvent(v *a2a.StreamResponse) (*pb.StreamResponse, error) {
 	switch {
 	case v.Task != nil:

@@ -1,8 +1,9 @@
-package wire
+package protobuf
 
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -11,10 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"handoff.example/handoff/a2a"
 )
+
+var testBounds = Bounds{Depth: a2a.MaxDepth, Objects: 20_000}
 
 const fullMessage = `{"messageId":"m","contextId":"c","taskId":"t","role":"ROLE_AGENT","parts":[` +
 	`{"text":"","metadata":{"a":1}},{"raw":"AAEC","filename":"f.bin","mediaType":"application/octet-stream"},` +
@@ -52,7 +56,7 @@ func TestResultsAsProtobuf(t *testing.T) {
 		text string
 		into interface {
 			a2a.Decodable
-			result
+			interface{ AppendJSON(dst []byte) []byte }
 		}
 	}{
 		{fullTask, &a2a.Task{}},
@@ -70,7 +74,7 @@ func TestResultsAsProtobuf(t *testing.T) {
 		if err := a2a.Unmarshal([]byte(c.text), c.into); err != nil {
 			t.Fatal(err)
 		}
-		m, err := protoOf(c.into)
+		m, err := Encode(c.into)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,10 +89,40 @@ func TestResultsAsProtobuf(t *testing.T) {
 		if diff := cmp.Diff(prune(want), prune(got)); diff != "" {
 			t.Errorf("%T: %s", c.into, diff)
 		}
+		again, ok := reflect.New(reflect.TypeOf(c.into).Elem()).Interface().(a2a.Decodable)
+		if _, isCard := again.(*a2a.AgentCard); !ok || isCard {
+			continue // a card is read from its JSON
+		}
+		if err := Decode(m, again, a2a.MaxDepth); err != nil {
+			t.Fatal(err)
+		}
+		var back any
+		if json.Unmarshal(again.(interface{ AppendJSON(dst []byte) []byte }).AppendJSON(nil), &back) != nil {
+			t.Fatalf("%T is not JSON", again)
+		}
+		if diff := cmp.Diff(forget(prune(want), "tenant"), prune(back)); diff != "" { // the tenant has led to the agent
+			t.Errorf("%T did not come back: %s", c.into, diff)
+		}
 	}
-	if _, err := protoOf(nil); err == nil {
+	if _, err := Encode(nil); err == nil {
 		t.Error("nothing was encoded")
 	}
+}
+
+// forget drops the members of a name.
+func forget(v any, name string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, name)
+		for _, value := range v {
+			forget(value, name)
+		}
+	case []any:
+		for _, value := range v {
+			forget(value, name)
+		}
+	}
+	return v
 }
 
 // prune drops the empty lists of an object, which protobuf does not tell from
@@ -145,13 +179,20 @@ func TestParametersOfProtobuf(t *testing.T) {
 		if err := protojson.Unmarshal([]byte(c.text), c.message); err != nil {
 			t.Fatal(err)
 		}
-		if err := (&protoParameters{message: c.message, depth: a2a.MaxDepth}).read(c.got); err != nil {
+		if err := Decode(c.message, c.got, a2a.MaxDepth); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(c.want, c.got, cmp.Comparer(sameJSON)); diff != "" {
 			t.Errorf("%T: %s", c.got, diff)
 		}
-		if err := (&protoParameters{message: &structpb.Struct{}}).read(c.got); err == nil {
+		sent, err := Encode(c.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.message, sent, protocmp.Transform(), protocmp.IgnoreEmptyMessages()); diff != "" {
+			t.Errorf("%T is sent as %s", c.want, diff)
+		}
+		if err := Decode(&structpb.Struct{}, c.got, a2a.MaxDepth); err == nil {
 			t.Errorf("%T was read from a message of another type", c.got)
 		}
 	}
@@ -176,7 +217,7 @@ func TestFaultsOfProtobuf(t *testing.T) {
 		"message.parts[1].metadata": {Message: &pb.Message{Parts: []*pb.Part{{}, {Metadata: bad}}}},
 		"message.parts[0].data":     {Message: &pb.Message{Parts: []*pb.Part{{Content: &pb.Part_Data{Data: deep}}}}},
 	} {
-		err := (&protoParameters{message: m, depth: a2a.MaxDepth}).read(&a2a.SendMessageRequest{})
+		err := Decode(m, &a2a.SendMessageRequest{}, a2a.MaxDepth)
 		e, ok := err.(*a2a.Error) //nolint:errorlint // it is not wrapped
 		if !ok || e.Code != a2a.CodeInvalidParams || len(e.Violations) != 1 || e.Violations[0].Field != field {
 			t.Errorf("%s: %v", field, err)
@@ -218,11 +259,11 @@ func FuzzProto(f *testing.F) {
 	f.Add([]byte{0x12, 0x0d, 0x2a, 0x0b, 0x22, 0x09, 0x11, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var m pb.SendMessageRequest
-		if unmarshalProto(data, &m, a2a.MaxDepth) != nil {
+		if Unmarshal(data, &m, testBounds) != nil {
 			return
 		}
 		var q, again a2a.SendMessageRequest
-		if (&protoParameters{message: &m, depth: a2a.MaxDepth}).read(&q) != nil {
+		if Decode(&m, &q, a2a.MaxDepth) != nil {
 			return
 		}
 		text := q.AppendJSON(nil)
@@ -245,10 +286,10 @@ func FuzzProto(f *testing.F) {
 			t.Fatal(err)
 		}
 		var second pb.SendMessageRequest
-		if err := unmarshalProto(back, &second, a2a.MaxDepth); err != nil {
+		if err := Unmarshal(back, &second, testBounds); err != nil {
 			t.Fatal(err)
 		}
-		if err := (&protoParameters{message: &second, depth: a2a.MaxDepth}).read(&again); err != nil {
+		if err := Decode(&second, &again, a2a.MaxDepth); err != nil {
 			t.Fatal(err)
 		}
 		again.Configuration, again.Tenant = q.Configuration, q.Tenant

@@ -1,4 +1,4 @@
-package wire
+package protobuf
 
 import (
 	"bytes"
@@ -236,4 +236,10 @@ func decodeListValue(d *jsontext.Decoder) (*structpb.ListValue, error) {
 func nearest(number string) float64 {
 	f, _ := strconv.ParseFloat(number, 64) // the only error is that it is too large
 	return max(-math.MaxFloat64, min(f, math.MaxFloat64))
+}
+
+// unquote returns the text of a JSON string that is valid.
+func unquote(quoted jsontext.Value) []byte {
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return text
 }

@@ -1,4 +1,4 @@
-package wire
+package protobuf
 
 import (
 	"errors"
@@ -12,35 +12,33 @@ import (
 	"handoff.example/handoff/a2a"
 )
 
-// protoParameters are the parameters of a call over gRPC: a decoded message. Its
-// tenant has led to the agent, so that it is no parameter any more.
-type protoParameters struct {
-	message proto.Message
-	depth   int // of free JSON
-}
-
-func (p *protoParameters) read(v a2a.Decodable) error {
+// Decode reads a message of protobuf into what an operation takes or returns.
+// Objects and arrays of free JSON may nest so deep that the whole has depth
+// levels as JSON. The tenant of a request is left out: it has led to the agent. An
+// *a2a.Error names the field that is wrong.
+func Decode(m proto.Message, v a2a.Decodable, depth int) error {
+	p := &decoder{message: m, depth: depth}
 	switch v := v.(type) {
-	case *sendRequest:
+	case *a2a.SendMessageRequest:
 		if m, ok := p.message.(*pb.SendMessageRequest); ok {
 			return p.send(v, m).err()
 		}
-	case *getRequest:
+	case *a2a.GetTaskRequest:
 		if m, ok := p.message.(*pb.GetTaskRequest); ok {
 			*v = a2a.GetTaskRequest{ID: m.GetId(), HistoryLength: intOf(m.HistoryLength)}
 			return nil
 		}
-	case *listRequest:
+	case *a2a.ListTasksRequest:
 		if m, ok := p.message.(*pb.ListTasksRequest); ok {
 			return p.list(v, m).err()
 		}
-	case *cancelRequest:
+	case *a2a.CancelTaskRequest:
 		if m, ok := p.message.(*pb.CancelTaskRequest); ok {
 			metadata, f := jsonOfStruct(m.GetMetadata(), p.depth)
 			*v = a2a.CancelTaskRequest{ID: m.GetId(), Metadata: metadata}
 			return f.under("metadata").err()
 		}
-	case *subscribeRequest:
+	case *a2a.SubscribeToTaskRequest:
 		if m, ok := p.message.(*pb.SubscribeToTaskRequest); ok {
 			*v = a2a.SubscribeToTaskRequest{ID: m.GetId()}
 			return nil
@@ -48,14 +46,21 @@ func (p *protoParameters) read(v a2a.Decodable) error {
 	default:
 		return p.other(v)
 	}
-	return errOtherOperation
+	return ErrOtherMessage
 }
 
-var errOtherOperation = errors.New("read parameters: the message is one of another operation")
+// ErrOtherMessage says that a message is not of the type that an operation has.
+var ErrOtherMessage = errors.New("decode message: it is one of another operation")
+
+// decoder reads one message.
+type decoder struct {
+	message proto.Message
+	depth   int // of free JSON
+}
 
 // other reads the parameters of the operations on webhooks and on the extended
 // card.
-func (p *protoParameters) other(v a2a.Decodable) error {
+func (p *decoder) other(v a2a.Decodable) error {
 	switch v := v.(type) {
 	case *a2a.TaskPushNotificationConfig:
 		if m, ok := p.message.(*pb.TaskPushNotificationConfig); ok {
@@ -82,11 +87,13 @@ func (p *protoParameters) other(v a2a.Decodable) error {
 			*v = a2a.GetExtendedAgentCardRequest{}
 			return nil
 		}
+	default:
+		return p.result(v)
 	}
-	return errOtherOperation
+	return ErrOtherMessage
 }
 
-func (p *protoParameters) send(v *sendRequest, m *pb.SendMessageRequest) *fault {
+func (p *decoder) send(v *a2a.SendMessageRequest, m *pb.SendMessageRequest) *fault {
 	*v = a2a.SendMessageRequest{}
 	var f *fault
 	if v.Metadata, f = jsonOfStruct(m.GetMetadata(), p.depth); f != nil {
@@ -110,7 +117,7 @@ func (p *protoParameters) send(v *sendRequest, m *pb.SendMessageRequest) *fault 
 
 // list reads the parameters of ListTasks. A page of no size is one of any: the
 // official Go client sends it for unset.
-func (p *protoParameters) list(v *listRequest, m *pb.ListTasksRequest) *fault {
+func (p *decoder) list(v *a2a.ListTasksRequest, m *pb.ListTasksRequest) *fault {
 	*v = a2a.ListTasksRequest{
 		ContextID:        m.GetContextId(),
 		PageToken:        m.GetPageToken(),
@@ -137,7 +144,12 @@ func intOf(n *int32) *int {
 	return &i
 }
 
-// timeOfProto returns the time of a timestamp; zero for none.
+// Time returns the time of a timestamp in the field of that name; zero for none.
+func Time(field string, t *timestamppb.Timestamp) (time.Time, error) {
+	v, f := timeOfProto(t)
+	return v, f.under(field).err()
+}
+
 func timeOfProto(t *timestamppb.Timestamp) (time.Time, *fault) {
 	if t == nil {
 		return time.Time{}, nil
