@@ -164,8 +164,10 @@ type Wait int8
 // What a task can wait for. An interrupted task waits for its client by its
 // state alone.
 const (
-	WaitNone Wait = iota
-	WaitTime
+	WaitNone     Wait = iota
+	WaitTime          // a time
+	WaitChild         // a task that it has delegated
+	WaitCallback      // somebody outside, such as a peer
 )
 
 // Task is the row of a task.
@@ -291,6 +293,19 @@ type Change struct {
 	Decide    *Grant // settles a request: finds it by ID, sets Approved, Note, Data, By; ErrConflict when settled already
 	Jobs      []Job  // to be done later
 	Finish    int64  // id of the job that is done with this change
+
+	// Delegation is the row beside an inserted task that is a delegation, or
+	// the changed half of it for Task; the guard holds for it as for the rest.
+	// The driver marks it as closed with the commit that makes the task
+	// terminal. A Ref that an open delegation of the same owner to the same
+	// peer has is a *RefTakenError, unless Again.
+	Delegation *Delegation
+	Again      bool
+	// Item is put into the inbox, with its history's first entry. An item of the
+	// same id that exists is left as it is.
+	Item *InboxItem
+	// Settles settles the open items of Task; see there.
+	Settles *InboxSettle
 
 	// Webhook is made, or replaces the one of the task that has its id, which
 	// keeps how far it has got and goes on. ErrLimit says that the task has
