@@ -43,7 +43,8 @@ func (n *Node) newCallers(c *config.Config) (auth.Authenticator, error) {
 	return chain, nil
 }
 
-// resource describes the node to clients of OAuth 2.0 (RFC 9728).
+// resource describes the node to clients of OAuth 2.0 (RFC 9728). The
+// configuration is that with the agents of the program.
 func resource(c *config.Config) *auth.Resource {
 	m := &auth.Resource{Name: "Handoff"}
 	for i := range c.Callers.OIDC {

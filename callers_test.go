@@ -341,6 +341,75 @@ func TestRefusedCallers(t *testing.T) {
 	}
 }
 
+// The log says why somebody was refused, and holds no credential that was sent in
+// the wrong place.
+func TestTheLogSaysWhyAndHoldsNoCredential(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t)
+	key, id := g.key(t, `{"subject":"erp","scopes":["quotes"]}`)
+	revoked, revokedID := g.key(t, `{"subject":"erp"}`)
+	token := g.issuer.token(t, "alice", "quotes", "")
+	request := func(method, path string, headers ...string) *http.Response {
+		body := ""
+		if method == http.MethodPost {
+			body = messageOf("")
+		}
+		r, err := http.NewRequestWithContext(t.Context(), method, g.url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("A2A-Version", "1.0")
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response
+	}
+	if r := request(http.MethodDelete, "/api/v1/keys/"+revokedID, "Authorization", basicOf("root", adminPassword)); r.StatusCode != 204 {
+		t.Fatal(r.Status)
+	}
+	for _, secret := range []string{key, token} {
+		request(http.MethodGet, "/agents/open/v1/tasks/"+secret)
+		request(http.MethodGet, "/nothing/"+secret)
+		request(http.MethodGet, "/"+strings.Repeat("x", 170)+"/"+secret) // is cut in the middle
+		request(http.MethodGet, "/agents/open/v1/tasks?contextId="+secret)
+		request(http.MethodGet, "/agents/open/"+secret+"/tasks")
+		request(http.MethodDelete, "/api/v1/keys/"+secret, "Authorization", basicOf("root", adminPassword))
+	}
+	if r := request(http.MethodPost, "/agents/open/v1/message:send", "X-Request-Id", key); r.Header.Get("X-Request-Id") == key {
+		t.Error("a key is the id of a request")
+	}
+	request(http.MethodPost, "/agents/open/v1/message:send", "X-API-Key", revoked)
+	request(http.MethodPost, "/agents/open/v1/message:send", "X-API-Key", strings.Replace(key, id, "x", 1))
+	request(http.MethodGet, "/api/v1/tasks", "Authorization", basicOf("root", "guessed password"))
+	audited := request(http.MethodGet, "/api/v1/audit", "Authorization", basicOf("root", adminPassword))
+	if audited.StatusCode != 200 {
+		t.Fatal(audited.Status)
+	}
+	log := g.log.String()
+	for _, secret := range []string{key[20:], key[16:30], revoked[20:], token[strings.IndexByte(token, '.'):], "guessed password", basicOf("root", "guessed password")[6:]} {
+		if strings.Contains(log, secret) {
+			t.Errorf("the log has a part of a credential: %.20s…", secret)
+		}
+	}
+	for _, want := range []string{
+		`reason="the API key ` + revokedID + ` is revoked"`, `reason="The API key is not one of this node's"`, `reason="The name or the password is wrong"`,
+		"path=/nothing/hk_" + id + "_***", "task=eyJ***",
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %s", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(log)
+	}
+}
+
 // Who may call gets through on every binding, is who the credential was made
 // for, and learns of the skills that it may use.
 func TestAcceptedCallers(t *testing.T) {
@@ -407,7 +476,7 @@ func TestProtectedResource(t *testing.T) {
 	}
 	defer response.Body.Close()
 	body, _ := io.ReadAll(response.Body)
-	want := `{"resource":"https://agents.example","authorization_servers":["` + g.issuer.URL + `"],"bearer_methods_supported":["header"],"resource_name":"Handoff"}`
+	want := `{"resource":"https://agents.example","authorization_servers":["` + g.issuer.URL + `"],"scopes_supported":["orders","quotes"],"bearer_methods_supported":["header"],"resource_name":"Handoff"}`
 	if response.StatusCode != 200 || string(body) != want {
 		t.Errorf("%d %s\nwant %s", response.StatusCode, body, want)
 	}

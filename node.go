@@ -49,6 +49,7 @@ type Node struct {
 	heard     *ear
 	apiKeys   *auth.Keys
 	meter     *auth.Meter
+	streams   *wire.Streams
 	audit     *audit.Log
 	peers     *peers
 	seals     *resealer // nil without a secret key
@@ -82,6 +83,7 @@ func New(c *Config, opts Options) (*Node, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	opts.Logger = slog.New(auth.RedactLogs(opts.Logger.Handler()))
 	n := &Node{log: opts.Logger, opts: opts, file: c.File(), base: c, own: map[string]goAgent{}, metrics: telemetry.NewMetrics(), heard: &ear{}}
 	n.peers = newPeers(n)
 	if err := n.assemble(c); err != nil {
@@ -140,7 +142,7 @@ func (n *Node) assemble(c *config.Config) error {
 	n.jobs.Long(store.JobPush, n.webhooks.Do)
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
-	n.meter, n.audit = auth.NewMeter(), audit.New(n.store, n.log)
+	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
 	n.metrics.WatchAudit(n.audit.Lost)
 	n.metrics.WatchStock(n.stock)
 	if n.busState() != nil {
@@ -427,13 +429,12 @@ func (n *Node) setHandler(c *config.Config) error {
 func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) http.Handler {
 	challenger, _ := authenticator.(auth.Challenger)
 	authenticator = n.meter.Limit(authenticator, requestRates(&c.Limits))
-	metadata := resource(c)
 	agentsHandler := wire.NewHandler(wire.Options{
 		Engine: n.engine, Webhooks: n.webhooks, Agents: func() *wire.Set { return n.current.Load().set },
 		Auth: authenticator, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request, Limited: n.metrics.Limited, Audit: n.audit,
 		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
 		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
-		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams,
+		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams, OpenStreams: n.streams,
 	})
 	n.wires = append(n.wires, agentsHandler)
 	nodeAPI := n.apiHandler(authenticator)
@@ -450,8 +451,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			n.callbacks.ServeHTTP(w, r)
 		case path == config.JWKSPath && n.current.Load().jwks != nil:
 			n.current.Load().jwks.ServeHTTP(w, r)
-		case isResource(path) && len(metadata.Issuers) > 0:
-			metadata.Serve(w, r, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
+		case isResource(path) && len(c.Callers.OIDC) > 0:
+			resource(n.Config()).Serve(w, r, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
 		default:
 			agentsHandler.ServeHTTP(w, r)
 		}

@@ -151,6 +151,44 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// A stream counts until it ends, also when the configuration is another one then.
+func TestStreamsCountOverReloads(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "handoff.yaml")
+	limited := func(streams int) string { return configuration + fmt.Sprintf("limits: {streams: %d}\n", streams) }
+	node, server := start(t, load(t, file, limited(0)), handoff.Options{})
+	c := dial(t, server.URL+"/agents/echo/", client.Options{})
+	asked := send(t, c, client.NewMessage(a2a.Text("ask")))
+	open, err := c.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: asked.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(limited(1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	again := func() error {
+		stream, err := c.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: asked.ID})
+		if err == nil {
+			_ = stream.Close()
+		}
+		return err
+	}
+	if err := again(); a2a.CodeOf(err) != a2a.CodeResourceExhausted {
+		t.Errorf("a second stream after a reload: %v", err)
+	}
+	if err := open.Close(); err != nil {
+		t.Error(err)
+	}
+	for err = again(); a2a.CodeOf(err) == a2a.CodeResourceExhausted; err = again() { // until the node has noticed
+	}
+	if err != nil {
+		t.Errorf("a stream when the first has ended: %v", err)
+	}
+}
+
 // tokens knows callers by bearer tokens.
 type tokens map[string]handoff.Principal
 

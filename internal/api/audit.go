@@ -78,9 +78,9 @@ func (c *call) audit(err error) error {
 	}
 	switch id := c.r.PathValue("id"); {
 	case strings.HasPrefix(o.path, "/tasks/"):
-		e.Task = clip(id, a2a.MaxIDLength)
+		e.Task = clip(auth.Redact(id), a2a.MaxIDLength)
 	case id != "":
-		e.Target = clip(id, a2a.MaxIDLength)
+		e.Target = clip(auth.Redact(id), a2a.MaxIDLength)
 	}
 	carried := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(c.r.Header))
 	if span := trace.SpanContextFromContext(carried); span.HasTraceID() {

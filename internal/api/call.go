@@ -35,6 +35,7 @@ type call struct {
 	began     time.Time
 	id        string // of the request
 	sent      int    // that was sent; 0: nothing yet
+	reason    string // of a refusal, for the log
 	target    string // what was made, for the audit log; "" for what the path names
 }
 
@@ -54,7 +55,7 @@ func newCall(h *handler, w http.ResponseWriter, r *http.Request) *call {
 func requestID(r *http.Request) string {
 	given := r.Header["X-Request-Id"]
 	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && strings.Trim(given[0],
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=") == "" {
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=") == "" && auth.Redact(given[0]) == given[0] {
 		return given[0]
 	}
 	return strconv.FormatUint(rand.Uint64(), 36)
@@ -207,6 +208,9 @@ func (c *call) protocolError(err error) *a2a.Error {
 	default:
 		e = &a2a.Error{Code: a2a.CodeInternal, Message: "Internal error; the operator's log has the reason under request " + c.id, Err: err}
 	}
+	if e.Code == a2a.CodeUnauthenticated || e.Code == a2a.CodePermissionDenied {
+		c.reason = cmp.Or(auth.Reason(err), e.Message)
+	}
 	if e.Code == a2a.CodeResourceExhausted && c.h.opts.Limited != nil {
 		c.h.opts.Limited(cmp.Or(e.Metadata[a2a.MetadataLimit], "other"))
 	}
@@ -260,10 +264,16 @@ func (c *call) end() {
 	if !c.h.log.Enabled(c.context(), slog.LevelInfo) {
 		return
 	}
-	c.h.log.LogAttrs(c.context(), slog.LevelInfo, "request", slog.String("request", c.id),
+	attrs := []slog.Attr{
+		slog.String("request", c.id),
 		slog.String("method", clip(c.r.Method, 32)), slog.String("path", clip(c.r.URL.Path, 200)),
 		slog.String("caller", c.caller.Subject), slog.String("remote", c.caller.Address),
-		slog.Int("status", c.sent), slog.Duration("took", time.Since(c.began)))
+	}
+	if c.reason != "" {
+		attrs = append(attrs, slog.String("reason", clip(c.reason, 300)))
+	}
+	attrs = append(attrs, slog.Int("status", c.sent), slog.Duration("took", time.Since(c.began)))
+	c.h.log.LogAttrs(c.context(), slog.LevelInfo, "request", attrs...)
 }
 
 // clip bounds a text that is shown.

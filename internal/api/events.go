@@ -43,7 +43,8 @@ func (c *call) taskEvents() (any, error) {
 		default:
 			return nil, &a2a.Error{
 				Code: a2a.CodeResourceExhausted, RetryAfter: 5 * time.Second,
-				Message: "Too many logs are being followed; the limit is " + strconv.Itoa(maxFollows),
+				Message:  "Too many logs are being followed; the limit is " + strconv.Itoa(maxFollows),
+				Metadata: map[string]string{a2a.MetadataLimit: "follows"},
 			}
 		}
 	}

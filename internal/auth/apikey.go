@@ -130,9 +130,12 @@ func (k *Keys) Revoke(ctx context.Context, id string) error {
 	return err
 }
 
-var errNoKey = errors.New("the API key is unknown, revoked or expired")
+// keyError says what is wrong with a key. The caller is not told it.
+type keyError string
 
-// authenticate returns the principal of a key. The error is errNoKey, or that of
+func (e keyError) Error() string { return string(e) }
+
+// authenticate returns the principal of a key. The error is a keyError, or that of
 // the store.
 func (k *Keys) authenticate(ctx context.Context, text string) (Principal, error) {
 	row, err := k.find(ctx, keyID(text))
@@ -145,16 +148,20 @@ func (k *Keys) authenticate(ctx context.Context, text string) (Principal, error)
 	if row != nil {
 		copy(known, row.Hash)
 	}
-	if subtle.ConstantTimeCompare(hash, known) != 1 || row == nil {
-		return Principal{}, errNoKey
-	}
-	now := k.now()
-	if !row.Revoked.IsZero() || !row.Expires.IsZero() && !now.Before(row.Expires) {
-		return Principal{}, errNoKey
+	id := keyID(text)
+	switch same := subtle.ConstantTimeCompare(hash, known) == 1; {
+	case row == nil:
+		return Principal{}, keyError("there is no API key " + id)
+	case !same:
+		return Principal{}, keyError("the secret of the API key " + id + " is wrong")
+	case !row.Revoked.IsZero():
+		return Principal{}, keyError("the API key " + id + " is revoked")
+	case !row.Expires.IsZero() && !k.now().Before(row.Expires):
+		return Principal{}, keyError("the API key " + id + " has expired")
 	}
 	role, ok := ParseRole(row.Role)
 	if !ok {
-		return Principal{}, errNoKey // of a newer version
+		return Principal{}, keyError("the role of the API key " + id + " is of a newer version")
 	}
 	return Principal{Tenant: row.Tenant, Issuer: issuerKeys, Subject: row.Subject, Scopes: row.Scopes, Role: role, Key: row.ID}, nil
 }

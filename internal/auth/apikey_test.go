@@ -68,16 +68,16 @@ func TestKeys(t *testing.T) {
 		t.Error(diff)
 	}
 	other := newKey()
-	if _, err := keys.authenticate(t.Context(), other); !errors.Is(err, errNoKey) {
+	if _, err := keys.authenticate(t.Context(), other); !is[keyError](err) {
 		t.Errorf("a key that was never made: %v", err)
 	}
 	// The id of a key without its secret is nothing.
 	body := text[:len(keyPrefix)+keyIDLength+1] + randomText(keySecret)
-	if _, err := keys.authenticate(t.Context(), body+checksum(body)); !errors.Is(err, errNoKey) {
+	if _, err := keys.authenticate(t.Context(), body+checksum(body)); !is[keyError](err) {
 		t.Errorf("the id with another secret: %v", err)
 	}
 	c.add(time.Hour)
-	if _, err := keys.authenticate(t.Context(), text); !errors.Is(err, errNoKey) {
+	if _, err := keys.authenticate(t.Context(), text); !is[keyError](err) {
 		t.Errorf("an expired key: %v", err)
 	}
 	if list, err := keys.List(t.Context()); err != nil || len(list) != 1 || list[0].Hash != nil {
@@ -126,11 +126,11 @@ func TestRevokedKeys(t *testing.T) {
 	if err := here.Revoke(t.Context(), row.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := here.authenticate(t.Context(), text); !errors.Is(err, errNoKey) {
+	if _, err := here.authenticate(t.Context(), text); !is[keyError](err) {
 		t.Errorf("where it was revoked: %v", err)
 	}
 	c.add(5 * time.Second)
-	if _, err := elsewhere.authenticate(t.Context(), text); !errors.Is(err, errNoKey) {
+	if _, err := elsewhere.authenticate(t.Context(), text); !is[keyError](err) {
 		t.Errorf("elsewhere, after 5 s: %v", err)
 	}
 	if err := here.Revoke(t.Context(), "unknown"); !errors.Is(err, store.ErrNotFound) {
@@ -153,7 +153,7 @@ func TestKeyCache(t *testing.T) {
 		if _, err := keys.authenticate(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keys.authenticate(t.Context(), unknown); !errors.Is(err, errNoKey) {
+		if _, err := keys.authenticate(t.Context(), unknown); !is[keyError](err) {
 			t.Fatal(err)
 		}
 	}

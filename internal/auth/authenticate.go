@@ -24,6 +24,9 @@ type Authenticator interface {
 type Refusal struct {
 	Err        *a2a.Error
 	Challenges []string // values of WWW-Authenticate
+	// Reason is for the log, where the caller is told less; "" is the message. It
+	// holds no credential.
+	Reason string
 }
 
 // Error returns the message of the error.
@@ -39,6 +42,15 @@ func Challenges(err error) []string {
 		return r.Challenges
 	}
 	return nil
+}
+
+// Reason returns why a caller was refused, for the log; "" when the message of the
+// error says it all.
+func Reason(err error) string {
+	if r, ok := errors.AsType[*Refusal](err); ok {
+		return r.Reason
+	}
+	return ""
 }
 
 // Policy says from where callers without credentials are accepted.

@@ -135,8 +135,10 @@ func (c *Chain) check(r *http.Request, shown *credential, address string) (Princ
 		}
 		p, err := c.keys.authenticate(ctx, shown.secret)
 		switch {
-		case errors.Is(err, errNoKey):
-			return Principal{}, c.refuse(r, errorInvalid, "The API key is unknown, revoked or expired")
+		case is[keyError](err):
+			refusal := c.refuse(r, errorInvalid, "The API key is unknown, revoked or expired")
+			refusal.Reason = err.Error()
+			return Principal{}, refusal
 		case err != nil:
 			return Principal{}, unavailable(ctx, err, "API keys cannot be checked now")
 		}
@@ -186,7 +188,8 @@ func (c *Chain) checkPassword(r *http.Request, shown *credential, address string
 	if wait := c.failures.begin(address); wait > 0 {
 		return Principal{}, &a2a.Error{
 			Code: a2a.CodeResourceExhausted, RetryAfter: wait,
-			Message: "There were too many wrong passwords from this address; try again later",
+			Message:  "There were too many wrong passwords from this address; try again later",
+			Metadata: map[string]string{a2a.MetadataLimit: LimitPasswords},
 		}
 	}
 	p, err := c.passwords.authenticate(r.Context(), shown.user, shown.secret)
@@ -198,6 +201,11 @@ func (c *Chain) checkPassword(r *http.Request, shown *credential, address string
 		return Principal{}, err
 	}
 	return p, nil
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // unavailable is the error for a credential that cannot be checked now: whether
@@ -220,7 +228,7 @@ const (
 
 // refuse returns the refusal of a wrong credential. The problem is an error code
 // of bearer tokens, or "" when it was no such credential.
-func (c *Chain) refuse(r *http.Request, problem, message string) error {
+func (c *Chain) refuse(r *http.Request, problem, message string) *Refusal {
 	return &Refusal{
 		Err: a2a.Errorf(a2a.CodeUnauthenticated, "%s", message), Challenges: c.challenges(r, problem, message),
 	}

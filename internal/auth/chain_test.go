@@ -279,7 +279,7 @@ func TestPasswordsAreLimited(t *testing.T) {
 		}
 	}
 	err := try(here, "wrong again")
-	if e := refused(err); e.Code != a2a.CodeResourceExhausted || e.RetryAfter <= 0 || e.RetryAfter > wrongEvery {
+	if e := refused(err); e.Code != a2a.CodeResourceExhausted || e.Metadata[a2a.MetadataLimit] != LimitPasswords || e.RetryAfter <= 0 || e.RetryAfter > wrongEvery {
 		t.Fatalf("%+v", e)
 	}
 	if err := try(here, password); err != nil {
@@ -293,11 +293,11 @@ func TestPasswordsAreLimited(t *testing.T) {
 		t.Errorf("after a while: %v", err)
 	}
 	for _, pair := range [][2]string{{"2001:db8::1", "2001:db8::ffff"}, {"203.0.113.7", "203.0.113.7"}} {
-		if peerOf(pair[0]) != peerOf(pair[1]) {
+		if Peer(pair[0]) != Peer(pair[1]) {
 			t.Errorf("%v are counted apart", pair)
 		}
 	}
-	if peerOf("2001:db8::1") == peerOf("2001:db8:0:1::1") || peerOf("203.0.113.7") == peerOf("203.0.113.8") {
+	if Peer("2001:db8::1") == Peer("2001:db8:0:1::1") || Peer("203.0.113.7") == Peer("203.0.113.8") {
 		t.Error("different networks are counted together")
 	}
 	for i := range 2 * limitedPeers {

@@ -8,6 +8,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// LimitPasswords is the name of the limit on wrong passwords, under
+// a2a.MetadataLimit.
+const LimitPasswords = "passwords"
+
 // How often one address may show a wrong password: so many at once, and then one
 // in so much time.
 const (
@@ -31,9 +35,9 @@ func newFailures() *failures {
 	return &failures{now: time.Now, atOnce: wrongAtOnce, peers: map[string]*rate.Limiter{}, trying: map[string]int{}}
 }
 
-// peerOf returns what a client is counted by: its address, or its network of 64
+// Peer returns what a client is counted by: its address, or its network of 64
 // bits, in which it can have any address that it likes.
-func peerOf(address string) string {
+func Peer(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil || a.Is4() {
 		return address
@@ -48,7 +52,7 @@ func peerOf(address string) string {
 func (f *failures) begin(address string) (wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	peer, tokens := peerOf(address), float64(f.atOnce)
+	peer, tokens := Peer(address), float64(f.atOnce)
 	if limiter := f.peers[peer]; limiter != nil {
 		tokens = limiter.TokensAt(f.now())
 	}
@@ -64,7 +68,7 @@ func (f *failures) begin(address string) (wait time.Duration) {
 func (f *failures) end(address string, wrong bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now, peer := f.now(), peerOf(address)
+	now, peer := f.now(), Peer(address)
 	if f.trying[peer]--; f.trying[peer] <= 0 {
 		delete(f.trying, peer)
 	}

@@ -75,7 +75,7 @@ type meteredCaller struct{ tenant, subject, address string }
 
 func callerOf(p *Principal) meteredCaller {
 	if p.Anonymous() {
-		return meteredCaller{address: peerOf(p.Address)}
+		return meteredCaller{address: Peer(p.Address)}
 	}
 	return meteredCaller{tenant: p.Tenant, subject: p.Subject}
 }

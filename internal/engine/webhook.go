@@ -28,6 +28,6 @@ func (w waking) Commit(ctx context.Context, c *store.Change) error {
 func errWebhooks(task string) error {
 	return &a2a.Error{
 		Code: a2a.CodeResourceExhausted, Message: "The task has as many webhooks as it may have; delete one first",
-		Metadata: map[string]string{"taskId": task},
+		Metadata: map[string]string{"taskId": task, a2a.MetadataLimit: store.LimitWebhooks},
 	}
 }

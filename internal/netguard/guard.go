@@ -20,6 +20,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
 )
 
 // Policy says what others may make the node connect to.
@@ -256,7 +259,10 @@ func (g *Guard) Lists(u *url.URL) bool {
 	if err != nil {
 		return false
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	host, err := hostOf(u)
+	if err != nil {
+		return false
+	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil && host == "localhost" {
 		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -295,7 +301,10 @@ func (g *Guard) checkURL(u *url.URL, named bool) error {
 			return &BlockedError{Address: where, Reason: "the port is not a number from 1 to 65535"}
 		}
 	}
-	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	host, err := hostOf(u)
+	if err != nil {
+		return &BlockedError{Address: where, Reason: "the host is not a name"}
+	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return g.check(host, addr, uint16(port), named)
 	}
@@ -353,8 +362,34 @@ func checkRedirect(limit int) func(*http.Request, []*http.Request) error {
 // SameOrigin reports whether two URLs have the same scheme, host and port.
 func SameOrigin(a, b *url.URL) bool {
 	return strings.EqualFold(a.Scheme, b.Scheme) &&
-		strings.EqualFold(strings.TrimSuffix(a.Hostname(), "."), strings.TrimSuffix(b.Hostname(), ".")) &&
-		portOf(a) == portOf(b)
+		sameHost(a, b) && portOf(a) == portOf(b)
+}
+
+func sameHost(a, b *url.URL) bool {
+	one, err := hostOf(a)
+	if err != nil {
+		return false
+	}
+	other, err := hostOf(b)
+	return err == nil && one == other
+}
+
+// hostOf returns the host of a URL as it is looked up: in lower case, without the
+// dot of the root, and in ASCII as net/http writes it before it dials (UTS 46),
+// which makes digits and dots of what other scripts have for them.
+func hostOf(u *url.URL) (string, error) {
+	host := u.Hostname()
+	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		var err error
+		if host, err = idna.Lookup.ToASCII(host); err != nil {
+			return "", fmt.Errorf("write host in ASCII: %w", err)
+		}
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "" || strings.HasSuffix(host, ".") {
+		return "", errors.New("read host: an empty label")
+	}
+	return host, nil
 }
 
 func portOf(u *url.URL) string {

@@ -97,6 +97,7 @@ func TestNamedReachesNothingPrivate(t *testing.T) {
 		"127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]",
 		"169.254.169.254", "[fd00:ec2::254]", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "100.127.255.255",
 		"0.0.0.0", "0.1.2.3", "[::]", "2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost", "localhost.", "LOCALHOST", "x.localhost",
+		"127.0.0.1.", "127。0。0。1", "１２７.0.0.1", "ｌｏｃａｌｈｏｓｔ",
 		"[fe80::1]", "[fe80::1%25lo]", "[fc00::1]", "[fd12::1]", "224.0.0.1", "[ff02::1]", "255.255.255.255", "240.0.0.1",
 		"192.0.2.1", "198.51.100.1", "203.0.113.1", "198.18.0.1", "[2001:db8::1]", "[100::1]", "[2001::1]", "168.63.129.16", "100.100.100.200",
 		"internal.example", "mapped.example", "v6.example", "both.example", "nat64.example",
@@ -121,7 +122,7 @@ func TestPublicAddressesAreDialled(t *testing.T) {
 	guard := netguard.New(netguard.Policy{})
 	for _, url := range []string{
 		"http://8.8.8.8/", "https://1.1.1.1:8443/x?y", "http://[2606:4700::1111]/", "https://agents.example.com/", "http://172.15.0.1", "http://172.32.0.1",
-		"http://100.63.0.1", "http://100.128.0.1", "http://[64:ff9b::8.8.8.8]/", "http://[2002:808:808::1]", "http://xn--bcher-kva.example", "http://1.example",
+		"http://100.63.0.1", "http://100.128.0.1", "http://[64:ff9b::8.8.8.8]/", "http://[2002:808:808::1]", "http://xn--bcher-kva.example", "http://bücher.example", "http://例え。テスト", "http://1.example", "http://example.com.",
 	} {
 		if err := guard.CheckURL(url); err != nil {
 			t.Errorf("CheckURL(%s): %v", url, err)
@@ -136,6 +137,9 @@ func TestCheckURLRefusesForms(t *testing.T) {
 		"", "file:///etc/passwd", "gopher://example.com/", "ftp://example.com", "//example.com/x", "example.com", "javascript:alert(1)",
 		"http://user:pw@example.com/", "http://user@example.com", "http://", "http:///x", "http://:80/", "http://example.com:99999/", "http://example.com:0/",
 		"http://exa mple.com", "http://%31%32%37.0.0.1/", "http://[::1", "https://127.0.0.1", "http://0x7f.1", "http://017700000001", "http://127.0.0.1.",
+		// What net/http makes 127.0.0.1 of, or localhost.
+		"http://127。0。0。1", "http://127．0．0．1", "http://127｡0｡0｡1/", "http://１２７.0.0.1", "http://①②⑦.0.0.1", "http://127.0.0.1。", "http://127。1",
+		"http://ｌｏｃａｌｈｏｓｔ", "http://localhost。", "http://127%E3%80%820%E3%80%820%E3%80%821/", "http://example.com..", "http://127.0.0.1..", "http://。", "http://a\u200eb.example",
 	} {
 		err := guard.CheckURL(url)
 		if err == nil {

@@ -139,7 +139,7 @@ func (s *Service) CreateFor(ctx context.Context, scope store.Scope, agent, versi
 func tooMany(task string) *a2a.Error {
 	return &a2a.Error{
 		Code: a2a.CodeResourceExhausted, Message: "The task has as many webhooks as it may have; delete one first",
-		Metadata: map[string]string{"taskId": task},
+		Metadata: map[string]string{"taskId": task, a2a.MetadataLimit: store.LimitWebhooks},
 	}
 }
 

@@ -2,6 +2,7 @@ package push_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -202,7 +203,7 @@ func TestLimitOfATask(t *testing.T) {
 	n.hook("t", "a", "https://hooks.example/")
 	n.hook("t", "b", "https://hooks.example/")
 	_, err := n.push.Create(t.Context(), ann, "echo", &configuration{TaskID: "t", URL: "https://hooks.example/"})
-	if a2a.CodeOf(err) != a2a.CodeResourceExhausted {
+	if e, ok := errors.AsType[*a2a.Error](err); !ok || e.Code != a2a.CodeResourceExhausted || e.Metadata[a2a.MetadataLimit] != "webhooks" {
 		t.Errorf("one too many: %v", err)
 	}
 	n.hook("t", "b", "https://other.example/") // replaces

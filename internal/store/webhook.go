@@ -14,6 +14,10 @@ const JobPush = "push"
 // ErrLimit says that a task has as many webhooks as it may have.
 var ErrLimit = errors.New("the task has as many webhooks as it may have")
 
+// LimitWebhooks is the name of that limit, as errors of the protocol have it under
+// a2a.MetadataLimit.
+const LimitWebhooks = "webhooks"
+
 // Webhooks keeps the webhooks of tasks (A2A §4.3). The events of a task are
 // what is to be sent: each webhook keeps how far it has got.
 type Webhooks interface {

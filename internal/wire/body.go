@@ -221,6 +221,22 @@ func isJSON(contentType []string) bool {
 	return !ok || strings.EqualFold(charset, "utf-8") || strings.EqualFold(charset, "utf8")
 }
 
+// encoded refuses a body that is compressed, and reports whether it did: nothing
+// here takes it apart, so that a small body cannot become a large one.
+func (x *exchange) encoded() bool {
+	if x.r.ContentLength == 0 {
+		return false
+	}
+	coding := strings.Join(x.r.Header["Content-Encoding"], ", ")
+	if coding == "" || strings.EqualFold(strings.TrimSpace(coding), "identity") {
+		return false
+	}
+	// What is taken instead is said as RFC 9110 §12.5.3 has it for this status.
+	x.w.Header()["Accept-Encoding"] = []string{"identity"}
+	x.refuseAs(a2a.Errorf(a2a.CodeContentTypeNotSupported, "The Content-Encoding %q is not supported; send the body as it is", clip(coding, 64)), http.StatusUnsupportedMediaType)
+	return true
+}
+
 // bareType returns a media type without its parameters.
 func bareType(value string) string {
 	mediaType, _, _ := strings.Cut(value, ";")

@@ -83,6 +83,7 @@ type exchange struct {
 
 	status int    // that was sent; 0: nothing yet
 	code   string // for the log
+	reason string // of a refusal, for the log
 	remote string // the address of the caller, also of one that was refused
 	parked bool   // another exchange has taken over
 
@@ -117,7 +118,7 @@ func newExchange(h *Handler, w http.ResponseWriter, r *http.Request) *exchange {
 // requestID takes the id that a client or a proxy has given to a request, if it
 // can stand in a log, or makes one.
 func requestID(given []string) string {
-	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && isToken(given[0]) {
+	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && isToken(given[0]) && auth.Redact(given[0]) == given[0] {
 		return given[0]
 	}
 	const digits = "0123456789abcdef"
@@ -255,8 +256,8 @@ func (x *exchange) refuse(err error) {
 	x.refuseAs(err, 0)
 }
 
-// refuseAs is refuse with another HTTP status than that of the error, and the
-// body that HTTP+JSON has; 0 keeps both.
+// refuseAs is refuse with another HTTP status than that of the error, which on
+// HTTP+JSON stands in the body too; 0 keeps it.
 func (x *exchange) refuseAs(err error, status int) {
 	e := x.protocolError(err)
 	header := x.w.Header()
@@ -278,9 +279,12 @@ func (x *exchange) refuseAs(err error, status int) {
 		return
 	}
 	buf := getBuffer()
-	if status == 0 {
+	switch _, rpc := x.form.(rpcForm); {
+	case status == 0:
 		*buf, status = x.form.failure(*buf, x, e)
-	} else {
+	case rpc:
+		*buf = x.form.frameError(*buf, x, e)
+	default:
 		*buf = appendHTTPStatus(*buf, status, e.Code.Status(), e.Message, e.AppendDetails(nil))
 	}
 	x.send(status, *buf)
@@ -301,6 +305,9 @@ func (x *exchange) protocolError(err error) *a2a.Error {
 		e = &a2a.Error{Code: a2a.CodeInternal, Message: "Internal error; the operator's log has the reason under request " + x.id, Err: err}
 	}
 	x.code = e.Code.String()
+	if e.Code == a2a.CodeUnauthenticated || e.Code == a2a.CodePermissionDenied {
+		x.reason = cmp.Or(auth.Reason(err), e.Message)
+	}
 	if e.Code == a2a.CodeResourceExhausted && x.h.opts.Limited != nil {
 		x.h.opts.Limited(cmp.Or(e.Metadata[a2a.MetadataLimit], "other"))
 	}
@@ -349,6 +356,8 @@ func (x *exchange) end() {
 // log writes the one line that every request has, and ends its span.
 func (x *exchange) log() {
 	took := time.Since(x.began)
+	// Somebody may have sent a credential in the place of an id.
+	x.task, x.context = auth.Redact(x.task), auth.Redact(x.context)
 	x.audit(x.code)
 	if x.h.opts.Observe != nil {
 		x.h.opts.Observe(x.op.String(), x.code, took)
@@ -386,6 +395,7 @@ func (x *exchange) log() {
 	add("caller", x.caller.Subject)
 	add("remote", x.remote)
 	add("code", x.code)
+	add("reason", clip(x.reason, 300))
 	attrs = append(attrs, slog.Int("status", x.status), slog.Duration("took", took))
 	x.h.log.LogAttrs(x.ctx, slog.LevelInfo, "request", attrs...)
 }

@@ -57,6 +57,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Streams is how many streams one caller may have open; 0: no limit.
 	Streams int
+	// OpenStreams counts them, for all handlers that have it; nil: this one alone.
+	OpenStreams *Streams
 }
 
 // Handler answers everything below /agents/, at the places that agents have for
@@ -65,7 +67,7 @@ type Handler struct {
 	opts    Options
 	log     *slog.Logger
 	service service
-	streams streamCount
+	streams *Streams
 	cors    cors
 	grpc    *grpcServer
 	parked  sync.WaitGroup // streams that the server does not know any more
@@ -96,11 +98,14 @@ func NewHandler(opts Options) *Handler {
 	if opts.WriteTimeout == 0 {
 		opts.WriteTimeout = 30 * time.Second
 	}
+	if opts.OpenStreams == nil {
+		opts.OpenStreams = NewStreams()
+	}
 	h := &Handler{
 		opts:    opts,
 		log:     opts.Logger,
 		service: service{engine: opts.Engine, webhooks: opts.Webhooks, challenger: opts.Challenger, audit: opts.Audit},
-		streams: streamCount{limit: opts.Streams, open: map[string]int{}},
+		streams: opts.OpenStreams,
 		cors:    newCORS(opts.CORS),
 	}
 	h.grpc = newGRPCServer(h)

@@ -30,6 +30,9 @@ func (x *exchange) serveRPC() {
 		x.refuse(a2a.Errorf(a2a.CodeContentTypeNotSupported, "The Content-Type %q is not supported; send application/json", clip(contentType[0], 128)))
 		return
 	}
+	if x.encoded() {
+		return
+	}
 	p := &rpcParameters{buf: getBuffer()}
 	defer p.release()
 	body, err := x.body(*p.buf)

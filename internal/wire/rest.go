@@ -182,6 +182,9 @@ func (x *exchange) serveREST(path string) {
 			clip(x.r.Header["Content-Type"][0], 128), typeJSON[0], typeA2A[0]), http.StatusUnsupportedMediaType)
 		return
 	}
+	if x.r.Method == http.MethodPost && x.encoded() {
+		return
+	}
 	p := restParameters{x: x, target: target}
 	if x.old {
 		x.run(x.traced("A2A "+x.op.String()), &oldRESTParameters{p})

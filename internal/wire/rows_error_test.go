@@ -236,6 +236,22 @@ func TestRow105_ContentTypes(t *testing.T) {
 			t.Errorf("%s: %d %s", bad, a.Status, a.Body)
 		}
 	}
+	for _, coding := range []string{"gzip", "br", "identity, zstd"} {
+		for _, b := range []binding{rest, rpc} {
+			a := n.call(b, "SendMessage", send("echo x"), header("Content-Encoding", coding))
+			if a.Status != 415 || a.Error == nil || a.Error.Code != a2a.CodeContentTypeNotSupported || a.Header.Get("Accept-Encoding") != "identity" || !strings.Contains(a.Error.Message, coding) {
+				t.Errorf("%s on %s: %d %v %s", coding, b, a.Status, a.Header, a.Body)
+			}
+		}
+	}
+	for _, b := range []binding{rest, rpc} {
+		if a := n.call(b, "SendMessage", send("echo x"), header("Content-Encoding", "Identity")); a.Error != nil {
+			t.Errorf("identity on %s: %s", b, a.Body)
+		}
+	}
+	if a := n.call(rest, "GetTask", object{"id": "nope"}, header("Content-Encoding", "gzip")); a.Status != 404 {
+		t.Errorf("a request without a body: %d %s", a.Status, a.Body)
+	}
 	for _, c := range []struct{ op, accept string }{{"SendMessage", "text/html"}, {"SendMessage", "text/event-stream"}, {"SendMessage", "*/*;q=0"}, {"SendMessage", plain + ";q=0, " + own + ";q=0, */*"}, {"SendStreamingMessage", "*/*, text/event-stream;q=0, application/*;q=0"}, {"SendStreamingMessage", "text/html"}} {
 		a := n.call(rest, c.op, send("echo x"), header("Accept", c.accept))
 		if a.Status != 406 || a.Header.Get("Content-Type") != plain {
@@ -610,6 +626,31 @@ func TestStreamLimit(t *testing.T) {
 			}
 			return s != nil
 		})
+	})
+}
+
+// Who has shown no credential is counted by where it is: by its address, or by its
+// network of 64 bits, in which it can have any address.
+func TestStreamLimitOfStrangers(t *testing.T) {
+	onBoth(t, func(t *testing.T, b binding) {
+		proxies, err := auth.ParseProxies([]string{"127.0.0.1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := newNode(t, setting{options: func(o *wire.Options) {
+			o.Streams, o.Auth = 1, &auth.Anonymous{Policy: auth.PolicyEverywhere, Proxies: proxies}
+		}})
+		id := n.sent(b, send("ask")).ID
+		from := func(address string) func(*http.Request) { return header("X-Forwarded-For", address) }
+		for _, address := range []string{"2001:db8::1", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"} {
+			n.stream(b, "SubscribeToTask", object{"id": id}, from(address)).must()
+		}
+		for _, address := range []string{"2001:db8::2", "2001:db8:0:1:ffff::1", "192.0.2.2"} {
+			_, refused := n.open(b, "SubscribeToTask", object{"id": id}, from(address))
+			if refused == nil || refused.Status != 429 || refused.Error.Metadata[a2a.MetadataLimit] != wire.LimitStreams {
+				t.Errorf("another stream from %s: %+v", address, refused)
+			}
+		}
 	})
 }
 

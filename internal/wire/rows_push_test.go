@@ -431,3 +431,25 @@ func TestRow65_WebhooksGoWithTheirTask(t *testing.T) {
 	})
 	n.call(rpc, "ListTaskPushNotificationConfigs", object{"taskId": task.ID}).isError(t, a2a.CodeTaskNotFound)
 }
+
+// A message whose webhook is one too many is refused under the name of the limit.
+func TestWebhookLimitOfMessages(t *testing.T) {
+	onBoth(t, func(t *testing.T, b binding) {
+		n := pushing(t, setting{})
+		h := newHook(t)
+		id := n.sent(b, send("ask")).ID
+		for i := range 4 {
+			a := n.call(b, "CreateTaskPushNotificationConfig", object{"taskId": id, "id": fmt.Sprint(i), "url": h.URL})
+			if a.Error != nil {
+				t.Fatalf("webhook %d: %s", i, a.Body)
+			}
+		}
+		q := send("more", object{"taskId": id})
+		q["configuration"] = object{"taskPushNotificationConfig": object{"url": h.URL}}
+		a := n.call(b, "SendMessage", q)
+		a.isError(t, a2a.CodeResourceExhausted)
+		if a.Error != nil && a.Error.Metadata[a2a.MetadataLimit] != store.LimitWebhooks {
+			t.Errorf("one too many: %s", a.Body)
+		}
+	})
+}

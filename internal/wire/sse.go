@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -36,13 +35,13 @@ func (x *exchange) stream(open context.Context, begin func(context.Context) (*en
 	if x.via == nil {
 		ctx = x.outlive(open)
 	}
-	if err := x.h.streams.enter(x); err != nil {
+	if err := x.enterStream(); err != nil {
 		x.refuse(err)
 		return
 	}
 	stream, err := begin(ctx)
 	if err != nil {
-		x.h.streams.leave(x)
+		x.h.streams.leave(streamOwner(x))
 		x.refuse(err)
 		return
 	}
@@ -75,7 +74,7 @@ func (x *exchange) stream(open context.Context, begin func(context.Context) (*en
 
 func (x *exchange) closeStream(stream *engine.Stream) {
 	stream.Close()
-	x.h.streams.leave(x)
+	x.h.streams.leave(streamOwner(x))
 }
 
 // outlet is where a stream goes.
@@ -382,50 +381,4 @@ func (w *eventWriter) write(b []byte) error {
 		w.x.code = codeGone
 	}
 	return err
-}
-
-// streamCount counts the open streams of each caller.
-type streamCount struct {
-	limit int
-	mu    sync.Mutex
-	open  map[string]int
-}
-
-// owner names the caller; anonymous ones by where they are.
-func (s *streamCount) owner(x *exchange) string {
-	if x.caller.Anonymous() {
-		return x.caller.Address
-	}
-	return x.caller.Tenant + "\x00" + x.caller.Subject
-}
-
-func (s *streamCount) enter(x *exchange) error {
-	if s.limit <= 0 {
-		return nil
-	}
-	owner := s.owner(x)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[owner] >= s.limit {
-		return &a2a.Error{
-			Code:       a2a.CodeResourceExhausted,
-			Message:    "The limit of " + strconv.Itoa(s.limit) + " open streams is reached; close one, or poll",
-			RetryAfter: 5 * time.Second,
-			Metadata:   map[string]string{a2a.MetadataLimit: "streams"},
-		}
-	}
-	s.open[owner]++
-	return nil
-}
-
-func (s *streamCount) leave(x *exchange) {
-	if s.limit <= 0 {
-		return
-	}
-	owner := s.owner(x)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[owner]--; s.open[owner] == 0 {
-		delete(s.open, owner)
-	}
 }
