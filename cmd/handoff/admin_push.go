@@ -70,7 +70,7 @@ func (a *app) listPushes(ctx context.Context, node *nodeAPI) error {
 				p.field("Target", l.Target)
 				p.field("Error", l.Error)
 				p.field("Attempts", strconv.Itoa(l.Attempts)+", from "+a.timeText(l.Since)+" to "+a.timeText(l.Dead))
-				p.field("Waiting", strconv.Itoa(l.Waiting)+" events of the task")
+				p.field("Waiting", plural(l.Waiting, "event")+" of the task")
 				p.blank()
 			}
 		}

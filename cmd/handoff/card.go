@@ -91,8 +91,12 @@ func (s *session) findCard(extended bool) error {
 	if err = s.connect(); err != nil {
 		return err
 	}
-	s.card, err = s.client.GetExtendedAgentCard(s.ctx)
-	return s.failure(err)
+	extendedCard, err := s.client.GetExtendedAgentCard(s.ctx)
+	if err != nil {
+		return s.failure(err) // the public card says what the agent accepts
+	}
+	s.card = extendedCard
+	return nil
 }
 
 // validate tells what is wrong with the card, and fails when it breaks the

@@ -123,7 +123,7 @@ func (a *app) rawCard(ctx context.Context, f *clientFlags, named string) (data [
 	if _, err := client.Discover(s.ctx, s.target.ref, s.opts); err != nil {
 		return nil, "", nil, s.discoveryFailure(err)
 	}
-	return data, s.target.ref, s.http, nil
+	return data, s.target.ref, s.stranger, nil
 }
 
 // watched is what became of the verification of the card that a command shows.
@@ -135,7 +135,7 @@ func (v *verification) watch(s *session) (*watched, error) {
 	if err != nil {
 		return nil, err
 	}
-	verifier.HTTPClient = s.http
+	verifier.HTTPClient = s.stranger
 	w := &watched{}
 	s.opts.VerifyCard = func(ctx context.Context, data []byte) ([]byte, error) {
 		var err error

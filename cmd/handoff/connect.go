@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,8 +27,11 @@ type session struct {
 	log     *wireLog // nil without --debug
 	secrets redactor
 	http    *http.Client
-	taken   string // the only argument, which was taken as a task
-	opts    client.Options
+	// stranger sends requests to others than the agent: without the client
+	// certificate.
+	stranger *http.Client
+	taken    string // the only argument, which was taken as a task
+	opts     client.Options
 }
 
 // open finds the agent that is named and connects to it. The function ends the
@@ -95,15 +97,18 @@ func (s *session) options() error {
 		return err
 	}
 	s.secrets = s.redactor(list)
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport, plain, err := f.tls.transport(f.insecure)
+	if err != nil {
+		return err
+	}
 	if f.insecure {
 		s.warn("TLS certificates are not verified (--insecure)")
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it is what was asked for
 	}
-	s.http = &http.Client{Transport: transport}
+	s.http, s.stranger = &http.Client{Transport: transport}, &http.Client{Transport: plain}
 	if f.debug {
 		s.log = &wireLog{w: s.stderr, now: s.now, secrets: s.secrets}
 		s.http.Transport = &loggedTransport{base: transport, log: s.log}
+		s.stranger.Transport = &loggedTransport{base: plain, log: s.log}
 	}
 	s.opts = client.Options{HTTPClient: s.http, Version: f.version, Headers: http.Header{}}
 	for _, p := range list {
@@ -184,9 +189,10 @@ func (s *session) credentials(list []param) client.Credentials {
 			all = append(all, client.APIKey("header", p.name, p.value))
 		}
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && !s.flags.tls.authenticates() {
 		return nil
 	}
+	// A client certificate alone is a credential too, which no other origin gets.
 	return client.CredentialsFunc(func(ctx context.Context, r *http.Request) error {
 		for _, c := range all {
 			if err := c.Apply(ctx, r); err != nil {
@@ -253,6 +259,9 @@ func (s *session) failure(err error) error {
 	case f.Code == codeUnreachable && f.Hint == "":
 		f.Hint = s.unreachableHint(err)
 	}
+	if is[*client.TransportError](err) && schemeHint(err.Error()) != "" {
+		f.Code, f.Exit, f.Hint = codeUnreachable, exitOf(codeUnreachable), schemeHint(err.Error())
+	}
 	if e, ok := errors.AsType[*client.TransportError](err); ok && e.Kind == client.KindRefused && strings.Contains(e.Error(), "origin not allowed") {
 		f.Hint = "The card sends requests to another host, and credentials do not go there; name the card at that host"
 	}
@@ -266,7 +275,7 @@ func (s *session) authFailure(f *failure) *failure {
 		f.Hint = "Check the credentials; the agent accepts: " + s.schemes()
 	} else {
 		f.Code = codeCredentialsMissing
-		f.Hint = "Set A2ACLI_BEARER or A2ACLI_API_KEY, or give --bearer or --api-key; the agent accepts: " + s.schemes()
+		f.Hint = "Set A2ACLI_BEARER or A2ACLI_API_KEY, or give --bearer, --api-key or --client-cert; the agent accepts: " + s.schemes()
 	}
 	f.Exit = exitAuth
 	return f
@@ -279,7 +288,7 @@ func (s *session) schemes() string {
 	}
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(s.card.SecuritySchemes)) {
-		texts = append(texts, schemeText(s.card.SecuritySchemes[name]))
+		texts = append(texts, name+" ("+schemeText(s.card.SecuritySchemes[name])+")")
 	}
 	return strings.Join(texts, ", ")
 }
@@ -289,9 +298,10 @@ func (s *session) unreachableHint(err error) string {
 	if !ok {
 		return ""
 	}
+	if hint := tlsHint(e.Err, e.URL); hint != "" {
+		return hint
+	}
 	switch e.Kind {
-	case client.KindTLS:
-		return "If the certificate is your own for development, add --insecure"
 	case client.KindResolve:
 		if agentID.MatchString(s.target.ref) {
 			return fmt.Sprintf("There is no host and no agent of ./%s called %s; name its node with --node, or give a URL", configFile, s.target.ref)
@@ -319,6 +329,9 @@ func (s *session) discoveryFailure(err error) error {
 	}
 	if ok && e.Status >= 200 && e.Status < 300 {
 		return failf(codeCardInvalid, "%w", err)
+	}
+	if ok && schemeHint(e.Error()) != "" {
+		return s.failure(err)
 	}
 	f := failf(codeCardNotFound, "there is no agent card at %s: %w", s.target.ref, err)
 	f.Hint = "Check the address; the card of an agent is at its address followed by " + a2a.WellKnownCardPath

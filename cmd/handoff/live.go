@@ -168,7 +168,7 @@ func (l *liveSink) part(p *a2a.Part) {
 	case a2a.PartData:
 		l.line(visibleLines(indented(p.Data)))
 	case a2a.PartRaw:
-		l.line(fmt.Sprintf("File: %s (%s, %d bytes)", oneLine(orNone(p.Filename)), oneLine(orNone(p.MediaType)), len(p.Raw)))
+		l.line(fmt.Sprintf("File: %s (%s, %s)", oneLine(orNone(p.Filename)), oneLine(orNone(p.MediaType)), plural(len(p.Raw), "byte")))
 	case a2a.PartURL:
 		l.line(oneLine(fmt.Sprintf("File: %s (%s) at %s", orNone(p.Filename), orNone(p.MediaType), p.URL)))
 	}

@@ -264,6 +264,9 @@ type moved struct {
 	Claims   int64   `json:"claims"`
 	Grants   int64   `json:"grants"`
 	Jobs     int64   `json:"jobs"`
+	Webhooks int64   `json:"webhooks"`
+	Keys     int64   `json:"keys"`
+	Audit    int64   `json:"audit"`
 	Released int64   `json:"released"`
 	Seconds  float64 `json:"seconds"`
 }
@@ -304,14 +307,18 @@ func (a *app) move(ctx context.Context, f *migrateFlags) error {
 	if a.output != formatText {
 		return a.writeValue(moved{
 			From: from.name, To: to.name, Tasks: report.Tasks, Events: report.Events, Claims: report.Claims,
-			Grants: report.Grants, Jobs: report.Jobs, Released: report.Released, Seconds: report.Took.Seconds(),
+			Grants: report.Grants, Jobs: report.Jobs,
+			Webhooks: report.Webhooks, Keys: report.Keys, Audit: report.Audit, Released: report.Released, Seconds: report.Took.Seconds(),
 		})
 	}
 	p := printer{w: a.stdout}
 	p.field("From", from.name)
 	p.field("To", to.name)
-	p.field("Moved", fmt.Sprintf("%s, %s, %s, %s, %s", plural(int(report.Tasks), "task"), plural(int(report.Events), "event"),
-		plural(int(report.Claims), "claim"), plural(int(report.Grants), "grant"), plural(int(report.Jobs), "job")))
+	p.field("Moved", strings.Join([]string{
+		plural(int(report.Tasks), "task"), plural(int(report.Events), "event"), plural(int(report.Claims), "claim"),
+		plural(int(report.Grants), "grant"), plural(int(report.Jobs), "job"), plural(int(report.Webhooks), "webhook"),
+		plural(int(report.Keys), "API key"), plural(int(report.Audit), "audit record"),
+	}, ", "))
 	if report.Released > 0 {
 		p.field("Interrupted", plural(int(report.Released), "turn")+", which the next nodes take over")
 	}

@@ -50,6 +50,7 @@ func nodeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits":   cmdExits,
 		"occupy":  cmdOccupy,
 		"mode":    cmdMode,
+		"certify": cmdCertify,
 		"until":   cmdUntil,
 	}
 }

@@ -38,6 +38,7 @@ type nodeAPI struct {
 // apiFlags say which node is meant.
 type apiFlags struct {
 	nodeFlags
+	tls    tlsFlags
 	node   string
 	socket string
 }
@@ -48,6 +49,7 @@ func (f *apiFlags) register(cmd *cobra.Command) {
 	f.registerStore(cmd, "the store of the node, when it was started with --store: the admin socket of a SQLite file is beside it")
 	cmd.Flags().StringVar(&f.socket, "socket", "", "the admin socket of the node (default: that of the configuration)")
 	cmd.Flags().StringVar(&f.node, "node", "", "the URL of the node (also HANDOFF_NODE; with HANDOFF_TOKEN); by default the one of the configuration file, over its admin socket")
+	f.tls.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("node", "store", "socket")
 }
 
@@ -80,7 +82,11 @@ func (a *app) openNode(f *apiFlags) (*nodeAPI, error) {
 	base := strings.TrimSuffix(node, "/")
 	// A redirect would take the token elsewhere.
 	refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &nodeAPI{name: base, base: base, token: token, http: &http.Client{CheckRedirect: refuse}}, nil
+	transport, _, err := f.tls.transport(false)
+	if err != nil {
+		return nil, err
+	}
+	return &nodeAPI{name: base, base: base, token: token, http: &http.Client{CheckRedirect: refuse, Transport: transport}}, nil
 }
 
 // socketNode returns the node of a configuration, over its admin socket.
@@ -182,6 +188,9 @@ func decodeAnswer(value jsontext.Value, into any) error {
 // protocol are for what it knows: tasks. What else a node refuses has names of
 // ours (a2a-cli §11.4).
 func (n *nodeAPI) refused(path string, status int, body []byte) error {
+	if hint := schemeHint(string(body)); status == http.StatusBadRequest && hint != "" {
+		return failf(codeUnreachable, "the node at %s does not answer: HTTP %d", n.name, status).hint("%s", hint)
+	}
 	e := a2a.ParseStatusError(body, status)
 	f := protocolFailure(e)
 	f.Message = strings.TrimSpace(f.Message)
@@ -218,6 +227,10 @@ func (n *nodeAPI) unreachable(err error) error {
 	}
 	f := failf(codeUnreachable, "the node at %s does not answer: %w", n.name, err)
 	switch {
+	case !n.local && schemeHint(err.Error()) != "":
+		f.Hint = schemeHint(err.Error())
+	case !n.local && tlsHint(err, n.base) != "":
+		f.Hint = tlsHint(err, n.base)
 	case !n.local:
 		f.Hint = "Is it running? Check the URL of --node or HANDOFF_NODE"
 	case absent(err):

@@ -71,7 +71,11 @@ func (a *app) serve(ctx context.Context, f *nodeFlags) error {
 		}
 	}()
 	level.node.Store(node)
-	logAgents(node, log, "http://"+localAddress(listener.Addr().String()))
+	scheme := "http://"
+	if node.Config().TLS != nil {
+		scheme = "https://"
+	}
+	logAgents(node, log, scheme+localAddress(listener.Addr().String()))
 	return node.Serve(ctx, listener)
 }
 

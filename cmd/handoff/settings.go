@@ -210,6 +210,7 @@ type clientFlags struct {
 	bearer     string
 	apiKey     string
 	params     params
+	tls        tlsFlags
 	insecure   bool
 	debug      bool
 	verbose    bool
@@ -235,12 +236,13 @@ func (f *clientFlags) register(a *app, cmd *cobra.Command) {
 	fs.StringVar(&f.bearer, "bearer", "", "bearer token")
 	fs.StringVar(&f.apiKey, "api-key", "", "API key, sent where the agent's card asks for it")
 	fs.Var(&f.params, "svc-param", "service parameter name:value, sent as a header; repeatable")
+	f.tls.register(cmd)
 	fs.BoolVar(&f.insecure, "insecure", false, "do not verify TLS certificates (development only)")
 	fs.DurationVar(&f.timeout, "timeout", 0, "give up after this time (default: never)")
 	fs.BoolVar(&f.verbose, "verbose", false, "show everything that was exchanged with the agent")
 	fs.BoolVar(&f.debug, "debug", false, "log requests and answers to standard error, without credentials")
 	fs.String("config", "", "read settings from this .env file instead of the one in or above the working directory")
-	settable(fs, "agent-card", "node", "transport", "a2a-version", "bearer", "api-key", "svc-param", "insecure", "timeout", "verbose", "debug")
+	settable(fs, "agent-card", "node", "transport", "a2a-version", "bearer", "api-key", "svc-param", "ca", "client-cert", "client-key", "insecure", "timeout", "verbose", "debug")
 	_ = cmd.RegisterFlagCompletionFunc("agent-card", a.completeAgents)
 	_ = cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{a2a.BindingJSONRPC, a2a.BindingREST}, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -105,14 +105,18 @@ func localBase(c *config.Config) string {
 	if c.PublicURL != "" {
 		return strings.TrimSuffix(c.PublicURL, "/")
 	}
+	scheme := "http://"
+	if c.TLS != nil {
+		scheme = "https://"
+	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return "http://" + c.Listen
+		return scheme + c.Listen
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + net.JoinHostPort(host, port)
 }
 
 // completeAgents completes the ids of the agents of the working directory.
@@ -143,7 +147,7 @@ func (t target) nextCommand(f *clientFlags, words ...string) string {
 	if t.said != "" && !fromEnvironment(f) {
 		line = append(line, "-a", quoteShell(t.said))
 	}
-	for _, name := range []string{"node", "config", "a2a-version", "insecure"} {
+	for _, name := range []string{"node", "config", "a2a-version", "ca", "client-cert", "client-key", "insecure"} {
 		flag := f.set.Lookup(name)
 		switch {
 		case !byFlag(flag):

@@ -284,7 +284,7 @@ func (c *downloadCommand) show(s *session, t *a2a.Task, files []*download) error
 		if f.path == "" {
 			v.field("Not Fetched", f.url)
 		} else {
-			v.field("Saved", fmt.Sprintf("%s (%s, %d bytes)", f.path, orNone(f.mediaType), f.size))
+			v.field("Saved", fmt.Sprintf("%s (%s, %s)", f.path, orNone(f.mediaType), plural(int(f.size), "byte")))
 		}
 	}
 	return v.err

@@ -170,7 +170,7 @@ func (v *view) part(label string, p *a2a.Part) {
 	case a2a.PartData:
 		v.block("Data", indented(p.Data))
 	case a2a.PartRaw:
-		v.field("File", fmt.Sprintf("%s (%s, %d bytes)", orNone(p.Filename), orNone(p.MediaType), len(p.Raw)))
+		v.field("File", fmt.Sprintf("%s (%s, %s)", orNone(p.Filename), orNone(p.MediaType), plural(len(p.Raw), "byte")))
 	case a2a.PartURL:
 		v.field("File", fmt.Sprintf("%s (%s) at %s", orNone(p.Filename), orNone(p.MediaType), p.URL))
 	}

@@ -79,9 +79,9 @@ func (l CallerLimits) check(load map[a2a.TaskState]int, making int, where string
 	}
 	switch {
 	case l.Open > 0 && open+making > l.Open:
-		return tooMany(LimitOpen, "You may have %d tasks %s that are not finished; let some finish, or cancel them", l.Open, where)
+		return tooMany(LimitOpen, "You have as many tasks %s that are not finished as you may have (%d); let some finish, or cancel them", where, l.Open)
 	case l.Parked > 0 && parked >= l.Parked:
-		return tooMany(LimitParked, "You may have %d tasks %s that wait for you; answer some, or cancel them", l.Parked, where)
+		return tooMany(LimitParked, "You have as many tasks %s that wait for you as you may have (%d); answer some, or cancel them", where, l.Parked)
 	}
 	return nil
 }

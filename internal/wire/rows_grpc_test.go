@@ -477,6 +477,29 @@ func TestRow96_DepthOverGRPC(t *testing.T) {
 	}
 }
 
+// How deep data may nest is counted from limits.json_depth: what stands around it
+// counts, and over gRPC also what an answer may put around it.
+func TestRow96_DepthOfData(t *testing.T) {
+	t.Parallel()
+	for _, depth := range []int{64, a2a.MaxDepth} {
+		n := newNode(t, setting{options: func(o *wire.Options) { o.Depth = depth }})
+		for _, c := range []struct {
+			binding binding
+			levels  int
+		}{{rest, depth - 4}, {rpc, depth - 5}, {overGRPC, depth - 6}} {
+			for _, more := range []int{0, 1} {
+				data := json.RawMessage(strings.Repeat("[", c.levels+more) + strings.Repeat("]", c.levels+more))
+				q := send("keep")
+				q["message"].(object)["parts"] = []any{object{"text": "keep"}, object{"data": data}}
+				a := n.call(c.binding, "SendMessage", q)
+				if refused := a.Error != nil; refused != (more > 0) {
+					t.Errorf("depth %d on %s, %d levels: %s", depth, c.binding, c.levels+more, a.Body)
+				}
+			}
+		}
+	}
+}
+
 // deepStruct returns a SendMessageRequest whose metadata is an object in an
 // object, so many times.
 func deepStruct(levels int) []byte {

@@ -58,7 +58,7 @@ func (x *exchange) enterStream() error {
 	}
 	return &a2a.Error{
 		Code:       a2a.CodeResourceExhausted,
-		Message:    "The limit of " + strconv.Itoa(limit) + " open streams is reached; close one, or poll",
+		Message:    "You have as many open streams as you may have (" + strconv.Itoa(limit) + "); close one, or poll",
 		RetryAfter: 5 * time.Second,
 		Metadata:   map[string]string{a2a.MetadataLimit: LimitStreams},
 	}
