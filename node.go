@@ -133,9 +133,11 @@ func (n *Node) assemble(c *config.Config) error {
 	if keys.sealer != nil {
 		n.seals = newResealer(n, keys.sealer)
 	}
-	n.jobs = job.NewRunner(n.store, map[string]job.Handler{
-		engine.JobWake: n.engine.DoJob, engine.JobGrantExpiry: n.engine.DoJob,
-	}, n.log)
+	handlers := map[string]job.Handler{}
+	for _, kind := range engine.JobKinds() {
+		handlers[kind] = n.engine.DoJob
+	}
+	n.jobs = job.NewRunner(n.store, handlers, n.log)
 	if n.webhooks, err = n.newWebhooks(c, guard, keys.sealer); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -41,6 +42,11 @@ const (
 	CauseMessage Cause = "message" // one or more messages of the client
 	CauseGrant   Cause = "grant"   // a grant request was settled
 	CauseTime    Cause = "time"    // a wait is over
+	// CauseOutcome says that a task that the turn before has delegated is over.
+	CauseOutcome Cause = "outcome"
+	// CauseCallback says that the turn before waited for a callback, and that it
+	// came.
+	CauseCallback Cause = "callback"
 )
 
 // Info is what a turn is told.
@@ -54,6 +60,7 @@ type Info struct {
 	Cause     Cause
 	Messages  []a2a.Message // new since the last turn, oldest first
 	Grant     *Grant        // with CauseGrant
+	Outcome   *Outcome      // with CauseOutcome
 	State     a2a.JSON      // the task's private state, as the last State step left it
 	Caller    Caller
 	Accept    []string // media types that the client takes, in order; empty: any
@@ -87,6 +94,49 @@ type Grant struct {
 	Approved  bool
 	Note      string   // of whoever decided
 	Data      a2a.JSON // such as a credential; nil when there is none
+}
+
+// Outcome is what became of a task that the turn before has delegated.
+type Outcome struct {
+	Delegation string // id of the task
+	To         string // as the Delegate step named it
+	State      a2a.TaskState
+	// Task has the status and the artifacts, up to a bound of bytes, and no
+	// history. Of a task that was refused and never made it has the status alone.
+	Task *a2a.Task
+}
+
+// Completed reports whether the task was completed.
+func (o *Outcome) Completed() bool { return o.State == a2a.StateCompleted }
+
+// Text returns what the task says in text: the texts of its artifacts, and without
+// any that of its status.
+func (o *Outcome) Text() string {
+	if o.Task == nil {
+		return ""
+	}
+	var texts []string
+	for _, p := range o.Parts() {
+		if p.Kind == a2a.PartText {
+			texts = append(texts, p.Text)
+		}
+	}
+	if len(texts) == 0 && o.Task.Status.Message != nil {
+		return o.Task.Status.Message.Text()
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Parts returns the parts of all artifacts of the task.
+func (o *Outcome) Parts() []a2a.Part {
+	if o.Task == nil {
+		return nil
+	}
+	var parts []a2a.Part
+	for i := range o.Task.Artifacts {
+		parts = append(parts, o.Task.Artifacts[i].Parts...)
+	}
+	return parts
 }
 
 // Runtime is what a turn needs of whoever runs it.

@@ -12,6 +12,7 @@ type Step struct {
 	Artifact  *Artifact  // an artifact, or a chunk of one
 	Ask       *Ask       // INPUT_REQUIRED; ends the turn
 	Authorize *Authorize // AUTH_REQUIRED; ends the turn
+	Delegate  *Delegate  // hand work to another agent and wait for it; ends the turn
 	Wait      *Wait      // stay WORKING without running; ends the turn
 	State     a2a.JSON   // replaces the task's private state; makes no event
 	Message   *Content   // answers with a Message and makes no task; the first and only step
@@ -71,10 +72,26 @@ type Authorize struct {
 	Expires   time.Time // when an undecided request counts as denied; zero: never
 }
 
+// Delegate hands a message to another agent, as a task of its own below this one.
+// The task waits for it: its outcome, also that it was refused, starts the next
+// turn. What it asks meanwhile is asked of the client of this task. Messages that
+// come in are given to the next turn.
+type Delegate struct {
+	Content               // the message
+	To      string        // name of a peer, or id of an agent of this node
+	Ref     string        // a business key, such as an order number, to find it by
+	Again   bool          // although one with the same Ref is open
+	Within  time.Duration // until it has to be over; 0: as long as the peer, and this task, may take
+	Skill   string        // that it is for; "": none is named
+}
+
 // Wait parks the task in WORKING. The next turn starts after For, or when a
 // message comes.
 type Wait struct {
 	For time.Duration
+	// Callback says that somebody outside may start the next turn earlier. For is
+	// how long that is waited for at most, and 0 is without end.
+	Callback bool
 }
 
 // Working says WORKING, with texts or without.
@@ -98,6 +115,11 @@ func (t *Turn) Authorize(explanation, operation string) error {
 // Wait parks the task for that long and ends the turn.
 func (t *Turn) Wait(d time.Duration) error { return t.Emit(Step{Wait: &Wait{For: d}}) }
 
+// Delegate hands a message of those parts to another agent and ends the turn.
+func (t *Turn) Delegate(to string, parts ...a2a.Part) error {
+	return t.Emit(Step{Delegate: &Delegate{To: to, Content: Content{Parts: parts}}})
+}
+
 // SetState replaces the private state of the task.
 func (t *Turn) SetState(state a2a.JSON) error { return t.Emit(Step{State: state}) }
 
@@ -117,7 +139,7 @@ func (t *Turn) Reject(reason string) error { return t.Emit(Step{Reject: Say(reas
 
 // Ends reports whether no step can follow this one in its turn.
 func (s Step) Ends() bool {
-	return s.Ask != nil || s.Authorize != nil || s.Wait != nil || s.Message != nil || s.Terminal()
+	return s.Ask != nil || s.Authorize != nil || s.Delegate != nil || s.Wait != nil || s.Message != nil || s.Terminal()
 }
 
 // Terminal reports whether the step ends its task.

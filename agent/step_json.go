@@ -127,7 +127,7 @@ func parseStepOf(key string, o *object) (s Step, err error) {
 	case "state":
 		s.State = value
 	case "delegate":
-		err = errors.New("the step \"delegate\" is not available in this version")
+		s.Delegate, err = parseDelegate(value)
 	}
 	return s, err
 }
@@ -290,6 +290,27 @@ func parseWait(value jsontext.Value) (*Wait, error) {
 	return &Wait{For: d}, nil
 }
 
+func parseDelegate(value jsontext.Value) (*Delegate, error) {
+	o, err := parseObject("delegate", value)
+	if err != nil {
+		return nil, err
+	}
+	d := &Delegate{To: o.string("to"), Ref: o.string("ref"), Again: o.boolean("again"), Skill: o.string("skill")}
+	if within := o.string("deadline"); within != "" {
+		if d.Within, err = time.ParseDuration(within); err != nil || d.Within <= 0 {
+			return nil, errors.New("delegate.deadline: want a duration such as 2h")
+		}
+	}
+	if message := o.optional("message"); message != nil {
+		c, err := parseContent("delegate.message", message)
+		if err != nil {
+			return nil, err
+		}
+		d.Content = *c
+	}
+	return d, o.end()
+}
+
 // Validate reports whether the step can be carried out: it does exactly one
 // thing, every part has one content, an artifact has a part, free JSON is
 // valid, and sizes and durations are within bounds. The error names the field.
@@ -334,9 +355,15 @@ func (s Step) Validate() error {
 			return err
 		}
 	}
+	if s.Delegate != nil {
+		n++
+		if err := s.Delegate.validate(); err != nil {
+			return err
+		}
+	}
 	if s.Wait != nil {
 		n++
-		if s.Wait.For <= 0 || s.Wait.For > MaxWait {
+		if s.Wait.For < 0 || s.Wait.For > MaxWait || s.Wait.For == 0 && !s.Wait.Callback {
 			return fmt.Errorf("wait.for: %s is not between 0 and %s", s.Wait.For, MaxWait)
 		}
 	}
@@ -411,6 +438,24 @@ func (a *Authorize) validate() error {
 		return errors.New("url: want an absolute http or https address")
 	}
 	return nil
+}
+
+func (d *Delegate) validate() error {
+	if d.To == "" {
+		return errors.New("delegate.to: is missing")
+	}
+	if len(d.Parts) == 0 {
+		return errors.New("delegate.message: says nothing")
+	}
+	if d.Within < 0 || d.Within > MaxWait {
+		return fmt.Errorf("delegate.deadline: %s is not between 0 and %s", d.Within, MaxWait)
+	}
+	return errors.Join(
+		d.Content.validate("delegate.message"),
+		validateLength("delegate.to", d.To, maxIDBytes),
+		validateLength("delegate.ref", d.Ref, maxIDBytes),
+		validateLength("delegate.skill", d.Skill, maxIDBytes),
+	)
 }
 
 func validateParts(path string, parts []a2a.Part) error {
@@ -495,6 +540,9 @@ func (s Step) AppendJSON(dst []byte) []byte {
 		w.text("operation", s.Authorize.Operation)
 		w.text("url", s.Authorize.URL)
 		w.time("expires", s.Authorize.Expires)
+	case s.Delegate != nil:
+		w.key("delegate")
+		w.dst = s.Delegate.appendJSON(w.dst)
 	case s.Wait != nil:
 		w.key("wait")
 		wait := objectWriter{dst: append(w.dst, '{'), start: true}
@@ -517,6 +565,19 @@ func (a *Artifact) appendJSON(dst []byte) []byte {
 	w.boolean("last", a.Last)
 	w.raw("metadata", a.Metadata)
 	w.texts("extensions", a.Extensions)
+	return append(w.dst, '}')
+}
+
+func (d *Delegate) appendJSON(dst []byte) []byte {
+	w := objectWriter{dst: append(dst, '{'), start: true}
+	w.text("to", d.To)
+	w.content("message", &d.Content)
+	w.text("ref", d.Ref)
+	w.boolean("again", d.Again)
+	w.text("skill", d.Skill)
+	if d.Within > 0 {
+		w.text("deadline", d.Within.String())
+	}
 	return append(w.dst, '}')
 }
 

@@ -47,6 +47,10 @@ func AppendTurnJSON(dst []byte, t *Turn, history []a2a.Message, artifacts []a2a.
 		w.key("grant")
 		w.dst = t.Grant.appendJSON(w.dst)
 	}
+	if t.Outcome != nil {
+		w.key("outcome")
+		w.dst = t.Outcome.appendJSON(w.dst)
+	}
 	w.messages("history", history[max(0, len(history)-TurnHistory):])
 	if len(artifacts) > 0 {
 		w.key("artifacts")
@@ -107,6 +111,18 @@ func (g *Grant) appendJSON(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
+func (o *Outcome) appendJSON(dst []byte) []byte {
+	w := objectWriter{dst: append(dst, '{'), start: true}
+	w.text("delegation", o.Delegation)
+	w.text("to", o.To)
+	w.text("state", o.State.String())
+	if o.Task != nil {
+		w.key("task")
+		w.dst = o.Task.AppendJSON(w.dst)
+	}
+	return append(w.dst, '}')
+}
+
 func (c *Caller) appendJSON(dst []byte) []byte {
 	w := objectWriter{dst: append(dst, '{'), start: true}
 	w.text("tenant", c.Tenant)
@@ -149,6 +165,7 @@ func ParseTurn(data []byte) (*TurnData, error) {
 	t.Artifacts = parseObjects[a2a.Artifact](o, "artifacts")
 	t.Skills = parseObjects[a2a.AgentSkill](o, "skills")
 	t.Grant = parseGrant(o)
+	t.Outcome = parseOutcome(o)
 	t.Caller = parseCaller(o)
 	if o.err != nil {
 		return nil, fmt.Errorf("parse turn: %w", o.err)
@@ -181,6 +198,34 @@ func parseGrant(o *object) *Grant {
 		o.err = inner.err
 	}
 	return g
+}
+
+func parseOutcome(o *object) *Outcome {
+	value := o.optional("outcome")
+	if value == nil {
+		return nil
+	}
+	inner, err := parseObject("outcome", value)
+	if err != nil {
+		o.fail("outcome", err)
+		return nil
+	}
+	out := &Outcome{Delegation: inner.string("delegation"), To: inner.string("to")}
+	state, known := a2a.ParseTaskState(inner.string("state"))
+	if !known {
+		inner.fail("state", errors.New("want a state such as TASK_STATE_COMPLETED"))
+	}
+	out.State = state
+	if task := inner.optional("task"); task != nil {
+		out.Task = &a2a.Task{}
+		if err := a2a.Unmarshal(task, out.Task); err != nil {
+			inner.fail("task", fieldError(err))
+		}
+	}
+	if inner.err != nil && o.err == nil {
+		o.err = inner.err
+	}
+	return out
 }
 
 func parseCaller(o *object) Caller {

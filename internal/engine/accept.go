@@ -29,6 +29,16 @@ type Request struct {
 	// task and no event for it.
 	Webhook     *store.Webhook
 	MaxWebhooks int
+	// Delegation is set when the message is to make a delegation, and says what is
+	// known of it.
+	Delegation *Delegating
+	// Item is the id of the inbox item that the message answers, which has to be
+	// open; "": any that the task has.
+	Item string
+	// By names who answers, for the record; "": the caller.
+	By string
+
+	finish int64 // a job that is done with the message
 }
 
 // meta is what the engine keeps with a task from its first message.
@@ -38,6 +48,7 @@ type meta struct {
 	Extensions  []string     `json:"extensions,omitempty"`
 	Traceparent string       `json:"traceparent,omitempty"`
 	Metadata    a2a.JSON     `json:"metadata,omitempty"` // of the request
+	Lineage     *lineage     `json:"lineage,omitempty"`  // of a task below another one
 }
 
 func (m *meta) encode() []byte {
@@ -307,7 +318,7 @@ func (e *Engine) checkReferences(ctx context.Context, q *Request) error {
 }
 
 // newTask returns the run of a new task, which is not committed yet.
-func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (*run, error) {
+func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (_ *run, err error) {
 	tenant, owner, ok := q.Scope.Owner()
 	if !ok {
 		return nil, a2a.Errorf(a2a.CodeInternal, "a message needs the scope of one caller")
@@ -319,13 +330,21 @@ func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (*
 	m := &meta{Caller: q.Caller, Accept: q.Config.AcceptedOutputModes, Metadata: q.Metadata, Extensions: q.Extensions, Traceparent: traceparent(ctx)}
 	message := *q.Message
 	id := newID()
+	if q.Delegation != nil && q.Delegation.ID != "" {
+		id = q.Delegation.ID
+	}
+	if m.Lineage, err = e.lineageIn(q); err != nil {
+		return nil, err
+	}
 	message.TaskID, message.ContextID = id, contextID
 	row := store.Task{
 		ID: id, Tenant: tenant, Owner: owner, Agent: q.Spec.ID, Context: contextID,
 		State: a2a.StateWorking, Turn: 1, Attempt: 1, Messages: 1, Read: 1,
 		Created: time.Now(),
 	}
+	delegation := e.delegationOf(q, &row, m)
 	r := e.newRun(q.Spec, row, m)
+	r.delegation, r.again = delegation, q.Delegation != nil && q.Delegation.Again
 	r.cause, r.input, r.claim, r.message = agent.CauseMessage, []a2a.Message{message}, claim, message
 	r.webhook = q.Webhook
 	return r, nil
@@ -402,6 +421,9 @@ func (e *Engine) follow(ctx context.Context, q *Request, claim *store.Claim) (*a
 		if err == nil {
 			err = checkFollow(q, row)
 		}
+		if err == nil {
+			err = e.checkAnswer(ctx, q, row)
+		}
 		if err != nil {
 			watcher.close()
 			return nil, err
@@ -447,6 +469,24 @@ func checkFollow(q *Request, row *store.Task) error {
 	return nil
 }
 
+// checkAnswer refuses an answer to an item of the inbox that is not open, and a
+// decision that is not the caller's to make.
+func (e *Engine) checkAnswer(ctx context.Context, q *Request, row *store.Task) error {
+	if q.Item != "" {
+		if err := e.checkItem(ctx, q.Scope, q.Item, row.ID); err != nil {
+			return err
+		}
+	}
+	if q.Message.Metadata == nil || row.State != a2a.StateAuthRequired {
+		return nil
+	}
+	decision, err := a2a.GrantDecisionOf(q.Message.Metadata)
+	if decision == nil || err != nil {
+		return err
+	}
+	return e.mayDecide(ctx, q, row)
+}
+
 // append commits a message to a task as it was read.
 func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim *store.Claim) (*accepted, error) {
 	message := *q.Message
@@ -455,14 +495,22 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 		Task:   row.Key,
 		Guard:  store.Guard{States: store.Live, Lease: &row.Lease, Turn: row.Turn},
 		Events: []store.Event{messageEvent(&message)},
-		Claim:  claim, Webhook: q.Webhook, MaxWebhooks: q.MaxWebhooks,
+		Claim:  claim, Webhook: q.Webhook, MaxWebhooks: q.MaxWebhooks, Finish: q.finish,
 	}
+	e.leave(c, row, answered(q))
 	if claim != nil {
 		claim.Task = row.ID
 	}
 	var ticket *ticket
-	if row.Lease == 0 {
+	var given *agent.Grant
+	switch {
+	case row.Wait == store.WaitChild:
+		e.passOn(c, row, &message)
+	case row.Lease == 0:
 		var err error
+		if given, err = e.decision(ctx, q, row, c); err != nil {
+			return nil, err
+		}
 		if ticket, err = e.admit(q.Spec, row.Tenant, row.Owner); err != nil {
 			return nil, err
 		}
@@ -480,11 +528,17 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 		return nil, err
 	}
 	e.published(row.ID, c.Events)
+	e.jobsMade(c.Jobs)
+	if r != nil {
+		r.tell()
+	}
 	a := &accepted{id: row.ID, number: c.After.Messages, seq: c.Events[len(c.Events)-1].Seq}
 	if ticket != nil {
 		e.cfg.Observer.StateChanged(q.Spec.ID, a2a.StateWorking.String())
 		e.goOn(ticket, c.After, q.Spec, func(r *run) {
-			r.cause = agent.CauseMessage
+			if r.cause = agent.CauseMessage; given != nil {
+				r.cause, r.grant = agent.CauseGrant, given
+			}
 			if c.After.Read-c.After.Since == 1 {
 				r.input = []a2a.Message{message}
 			}

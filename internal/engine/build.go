@@ -19,6 +19,7 @@ type outcome struct {
 	private a2a.JSON
 	grant   *store.Grant
 	job     *store.Job
+	kept    *store.Result
 	steps   int
 }
 
@@ -37,6 +38,9 @@ func (o outcome) then(next outcome) outcome {
 	}
 	if next.job != nil {
 		o.job = next.job
+	}
+	if next.kept != nil {
+		o.kept = next.kept
 	}
 	o.wait, o.parked = next.wait, next.parked
 	o.steps += next.steps
@@ -75,9 +79,16 @@ func (b *builder) step(o *outcome, s *agent.Step) {
 		o.parked = true
 	case s.Authorize != nil:
 		b.authorize(o, s.Authorize)
+	case s.Delegate != nil:
+		b.delegate(o, s)
 	case s.Wait != nil:
 		o.parked, o.wait = true, store.WaitTime
-		o.job = &store.Job{Kind: JobWake, Task: b.task, Turn: b.turn, Due: time.Now().Add(s.Wait.For)}
+		if s.Wait.Callback {
+			o.wait = store.WaitCallback
+		}
+		if s.Wait.For > 0 {
+			o.job = &store.Job{Kind: JobWake, Task: b.task, Turn: b.turn, Due: time.Now().Add(s.Wait.For)}
+		}
 	case s.State != nil:
 		o.private = s.State
 	case s.Complete != nil:

@@ -16,6 +16,7 @@ type By string
 const (
 	ByCaller   By = "caller"
 	ByOperator By = "operator"
+	ByParent   By = "parent" // the task that has delegated it is over
 )
 
 // Cancel ends a task as CANCELED and stops its turn (A2A §3.1.5). Canceling a
@@ -36,7 +37,7 @@ func (e *Engine) Cancel(ctx context.Context, scope store.Scope, spec *Spec, id s
 				Metadata: map[string]string{"taskId": id},
 			}
 		}
-		err = e.end(ctx, row, a2a.StateCanceled, nil, a2a.JSON(`{"canceledBy":"`+by+`"}`), 0)
+		err = e.end(ctx, row, a2a.StateCanceled, ending{metadata: a2a.JSON(`{"canceledBy":"` + by + `"}`), by: by, decision: itemCanceled})
 		if err == nil {
 			break
 		}
@@ -51,18 +52,20 @@ func (e *Engine) Cancel(ctx context.Context, scope store.Scope, spec *Spec, id s
 }
 
 // end writes a terminal state from outside of a turn.
-func (e *Engine) end(ctx context.Context, row *store.Task, state a2a.TaskState, message *a2a.Message, metadata a2a.JSON, job int64) error {
+func (e *Engine) end(ctx context.Context, row *store.Task, state a2a.TaskState, end ending) error {
 	none, wait := int64(0), store.WaitNone
 	c := &store.Change{
 		Task:   row.Key,
-		Guard:  store.Guard{States: store.Live, Turn: row.Turn, Attempt: row.Attempt},
+		Guard:  store.Guard{States: store.Live, Lease: &row.Lease, Turn: row.Turn, Attempt: row.Attempt},
 		Set:    store.Set{State: &state, Lease: &none, Wait: &wait},
-		Events: []store.Event{statusEvent(row.ID, row.Context, state, message, metadata)},
-		Finish: job,
+		Events: []store.Event{statusEvent(row.ID, row.Context, state, end.message, end.metadata)},
+		Finish: end.job,
 	}
-	if spec := e.cfg.Agents(row.Agent); spec != nil && spec.Retention > 0 {
+	spec := e.cfg.Agents(row.Agent)
+	if spec != nil && spec.Retention > 0 {
 		c.Set.Expires = e.expiry(spec)
 	}
+	e.tellOfEnd(c, row, spec, end)
 	if r := e.run(row.ID); r != nil {
 		r.blur()
 	}
@@ -70,8 +73,35 @@ func (e *Engine) end(ctx context.Context, row *store.Task, state a2a.TaskState, 
 		return err
 	}
 	e.published(row.ID, c.Events)
+	e.jobsMade(c.Jobs)
 	e.cfg.Observer.StateChanged(row.Agent, state.String())
 	return nil
+}
+
+// tellOfEnd adds to the end of a task from outside what others have to hear of
+// it: the task that waits for it, those that it waits for, its peer, and people.
+func (e *Engine) tellOfEnd(c *store.Change, row *store.Task, spec *Spec, end ending) {
+	if end.by != ByParent {
+		e.tellParent(c, decodeMeta(row.Meta).Lineage)
+	}
+	if row.Wait == store.WaitChild {
+		c.Jobs = append(c.Jobs, store.Job{Kind: JobCancel, Task: row.ID, Turn: row.Turn, Due: soon()})
+	}
+	if row.State.Interrupted() {
+		c.Settles = &store.InboxSettle{By: string(end.by), Decision: end.decision}
+	}
+	if spec != nil && spec.Peer != "" {
+		e.recallPeer(c, row)
+	}
+}
+
+// ending says how a task is ended from outside.
+type ending struct {
+	message  *a2a.Message
+	metadata a2a.JSON
+	by       By
+	decision string // with which its items in the inbox are settled
+	job      int64  // that is done with it
 }
 
 // Delete removes a terminal task and everything that belongs to it.

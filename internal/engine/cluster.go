@@ -65,7 +65,12 @@ func (e *Engine) Heard(hints []bus.Hint) {
 	for i := range hints {
 		h := &hints[i]
 		e.hub.heard(h.Task, h.Seq)
-		if r := e.run(h.Task); r != nil && r.behind(h.Seq) {
+		r := e.run(h.Task)
+		switch {
+		case r == nil:
+		case h.Seq == wakeHint:
+			r.tell()
+		case r.behind(h.Seq):
 			own = append(own, h.Task)
 		}
 	}
@@ -182,6 +187,9 @@ func (r *run) compare(row *store.Task) {
 	r.mu.Unlock()
 	newer := row.Turn > mine.Turn || row.Turn == mine.Turn &&
 		(row.Attempt > mine.Attempt || row.Lease != 0 && row.Lease != mine.Lease)
+	if row.Messages > mine.Messages {
+		r.tell()
+	}
 	switch {
 	case mine.Key == 0 || row.Lease == r.e.epoch || row.Turn < mine.Turn:
 	case row.State == a2a.StateCanceled:

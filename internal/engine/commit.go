@@ -27,12 +27,18 @@ func (r *run) fill(c *store.Change, o outcome) {
 	if o.job != nil {
 		c.Jobs = append(c.Jobs, *o.job)
 	}
+	if o.kept != nil {
+		c.Result = o.kept
+	}
 	done := r.row.Done + o.steps
 	c.Set.Done = &done
 	if o.state != a2a.StateUnspecified {
 		c.Set.State = &o.state
 		if o.state.Terminal() && r.spec.Retention > 0 {
 			c.Set.Expires = r.e.expiry(r.spec)
+		}
+		if o.state != a2a.StateWorking {
+			r.tellOthers(c, o)
 		}
 	}
 	if o.parked {
@@ -65,6 +71,12 @@ func (r *run) insert(c *store.Change, o outcome) error {
 	row.Expires = c.Set.Expires
 	c.Insert, c.Set = &row, store.Set{}
 	c.Events = append(events, o.events...)
+	if r.delegation != nil {
+		c.Delegation, c.Again = r.delegation, r.again
+	}
+	if l := r.meta.Lineage; l != nil && !l.Deadline.IsZero() {
+		c.Jobs = append(c.Jobs, store.Job{Kind: JobDeadline, Task: r.id, Due: l.Deadline})
+	}
 	if r.webhook != nil {
 		hook := *r.webhook
 		hook.Seq = newEvents // what is news to the sender

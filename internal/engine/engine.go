@@ -31,6 +31,19 @@ type Spec struct {
 	// credential may use.
 	ExtendedSkills []string
 
+	// Peer is the name of the peer to which the agent hands everything on; "" for
+	// one that works itself. Each task of such an agent is a delegation and has a
+	// row of its own, which Ledger gives to its turns.
+	Peer string
+	// Deadline is how long a task that was delegated to the agent may take when
+	// nobody says; zero: for ever.
+	Deadline time.Duration
+	// NoLineage says that what messages tell of their lineage is not read.
+	NoLineage bool
+	// CallerGrants says that a caller may decide on grant requests of its tasks
+	// by a message. Otherwise that is for operators.
+	CallerGrants bool
+
 	Answers     Answers
 	Idempotency Idempotency
 	OnInterrupt OnInterrupt
@@ -139,6 +152,12 @@ type Config struct {
 	Sealer   Sealer
 	Observer Observer     // nil: nobody
 	Tracer   trace.Tracer // nil: no traces
+	// Delegations bounds the trees of tasks that agents make by delegating. Nil:
+	// DefaultDelegationLimits.
+	Delegations func() DelegationLimits
+	// ItemDue says when an item of the inbox is due, and which jobs go with it.
+	// Nil: never, and none.
+	ItemDue func(*store.InboxItem) (due time.Time, jobs []store.Job)
 	// JobsDue is called after a commit that made a job, with its time.
 	JobsDue func(time.Time)
 }
@@ -155,6 +174,7 @@ type Engine struct {
 	away outage // of the store
 
 	epoch int64
+	self  string    // id of the store, for lineages
 	since time.Time // of the epoch
 	slots *slots    // one for each turn that runs
 
@@ -200,6 +220,12 @@ func New(cfg Config) *Engine {
 	if cfg.CallerLimits == nil {
 		cfg.CallerLimits = func() CallerLimits { return CallerLimits{} }
 	}
+	if cfg.Delegations == nil {
+		cfg.Delegations = func() DelegationLimits { return DefaultDelegationLimits }
+	}
+	if cfg.ItemDue == nil {
+		cfg.ItemDue = func(*store.InboxItem) (time.Time, []store.Job) { return time.Time{}, nil }
+	}
 	if cfg.Observer == nil {
 		cfg.Observer = nobody{}
 	}
@@ -234,6 +260,9 @@ func (e *Engine) Start(ctx context.Context) error {
 		return fmt.Errorf("join node: %w", err)
 	}
 	e.epoch, e.since = epoch, time.Now()
+	if e.self, err = e.store.Cluster(ctx); err != nil {
+		return fmt.Errorf("identify store: %w", err)
+	}
 	ctx, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.service(ctx, e.cfg.Lease/3, e.renew)
 	e.service(ctx, e.cfg.Lease/10, e.recover)

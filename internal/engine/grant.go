@@ -17,6 +17,9 @@ type Decision struct {
 	Note     string   // for the agent and the record
 	Data     a2a.JSON // such as a credential; kept sealed, never an event
 	By       string   // who decides
+	// Item is the inbox item that is settled with it, which has to be open; "": the
+	// one that asks for it, if there is one.
+	Item string
 }
 
 // Grants returns the requests that wait for a decision, oldest first.
@@ -51,6 +54,11 @@ func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*s
 			return nil, err
 		}
 	}
+	if d.Item != "" {
+		if err := e.checkItem(ctx, scope, d.Item, ""); err != nil {
+			return nil, err
+		}
+	}
 	row, err := e.store.Task(ctx, scope, g.Task)
 	if err != nil {
 		return nil, unavailable(err)
@@ -62,7 +70,11 @@ func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*s
 		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The task has gone on without the grant")
 	}
 	given := &agent.Grant{ID: g.ID, Operation: g.Operation, Approved: d.Approved, Note: d.Note, Data: d.Data}
-	err = e.resumeParked(ctx, row, &store.Change{Decide: &decided}, func(r *run) {
+	settles, err := e.decided(ctx, row, d)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	err = e.resumeParked(ctx, row, &store.Change{Decide: &decided, Settles: settles}, func(r *run) {
 		r.cause, r.grant = agent.CauseGrant, given
 	})
 	if errors.Is(err, store.ErrConflict) {
@@ -73,6 +85,30 @@ func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*s
 	}
 	return row, nil
 }
+
+// decided says which item of the inbox a decision settles: it is that of the task
+// at the root, to which the request went up.
+func (e *Engine) decided(ctx context.Context, row *store.Task, d *Decision) (*store.InboxSettle, error) {
+	s := &store.InboxSettle{ID: d.Item, By: d.By, Decision: itemDenied, Words: shortened(d.Note)}
+	switch {
+	case d.Approved:
+		s.Decision = itemApproved
+	case d.By == byExpiry:
+		s.Decision = itemExpired
+	}
+	l := decodeMeta(row.Meta).Lineage
+	if s.ID != "" || !l.child() {
+		return s, nil
+	}
+	var err error
+	if s.ID, err = e.itemOf(ctx, l.Root, d.Grant); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// byExpiry decides on requests whose time is over.
+const byExpiry = "expiry"
 
 // isRefusal reports whether an error of Decide is final.
 func isRefusal(err error) bool {
@@ -114,12 +150,20 @@ func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Cha
 	c.Task = row.Key
 	c.Guard = store.Guard{States: store.States(row.State), NoLease: true, Turn: row.Turn}
 	c.Set = e.nextTurn(row.Turn, ticket.held)
-	c.Events = []store.Event{statusEvent(row.ID, row.Context, a2a.StateWorking, nil, nil)}
+	if row.State != a2a.StateWorking || row.Wait == store.WaitTime {
+		c.Events = []store.Event{statusEvent(row.ID, row.Context, a2a.StateWorking, nil, nil)}
+	}
+	if settles := c.Settles; settles != nil {
+		e.leave(c, row, *settles)
+	} else {
+		e.leave(c, row, store.InboxSettle{By: row.Agent, Decision: itemGoneOn})
+	}
 	if err := e.store.Commit(ctx, c); err != nil {
 		ticket.give()
 		return err
 	}
 	e.published(row.ID, c.Events)
+	e.jobsMade(c.Jobs)
 	e.cfg.Observer.StateChanged(row.Agent, a2a.StateWorking.String())
 	e.goOn(ticket, c.After, spec, prepare)
 	return nil

@@ -106,11 +106,11 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 	}
 	// Everything is read before the turn is taken: what cannot be read now and
 	// never will be ends the task instead of being tried for ever.
-	grant, err := e.grantOf(ctx, row.ID, row.Turn-1)
+	cause, err := e.causeOf(ctx, row, spec)
 	if err == nil && begun {
 		var redo map[string]bool
 		if redo, err = e.begun(ctx, row); err == nil {
-			return e.take(ctx, row, spec, grant, redo)
+			return e.take(ctx, row, spec, cause, redo)
 		}
 	}
 	switch {
@@ -122,11 +122,41 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 		e.log.ErrorContext(ctx, "An interrupted task cannot be read", "task", row.ID, "agent", row.Agent, "error", err)
 		return e.fail(ctx, row, "The turn was interrupted, and what it needs to go on cannot be read any more.", 0)
 	}
-	return e.take(ctx, row, spec, grant, nil)
+	return e.take(ctx, row, spec, cause, nil)
+}
+
+// cause is what started a turn.
+type cause struct {
+	kind    agent.Cause
+	grant   *agent.Grant
+	outcome *agent.Outcome
+}
+
+// causeOf finds out what has started the current turn of a task. A turn that
+// follows one that delegated, or whose grant request was decided, follows from
+// just that.
+func (e *Engine) causeOf(ctx context.Context, row *store.Task, spec *Spec) (cause, error) {
+	if row.Turn > 1 {
+		outcome, err := e.outcomeOf(ctx, row, row.Turn-1)
+		if err != nil || outcome != nil {
+			return cause{kind: agent.CauseOutcome, outcome: outcome}, err
+		}
+		grant, err := e.grantOf(ctx, row.ID, row.Turn-1)
+		if err != nil || grant != nil {
+			return cause{kind: agent.CauseGrant, grant: grant}, err
+		}
+	}
+	switch {
+	case row.Read > row.Since:
+		return cause{kind: agent.CauseMessage}, nil
+	case spec.Peer != "":
+		return cause{kind: agent.CauseCallback}, nil
+	}
+	return cause{kind: agent.CauseTime}, nil
 }
 
 // take lets this node run an interrupted turn.
-func (e *Engine) take(ctx context.Context, row *store.Task, spec *Spec, grant *agent.Grant, redo map[string]bool) error {
+func (e *Engine) take(ctx context.Context, row *store.Task, spec *Spec, cause cause, redo map[string]bool) error {
 	ticket, err := e.admit(spec, row.Tenant, row.Owner)
 	if err != nil {
 		return err // later, then
@@ -153,14 +183,7 @@ func (e *Engine) take(ctx context.Context, row *store.Task, spec *Spec, grant *a
 	e.log.InfoContext(ctx, "An interrupted turn goes on", "task", row.ID, "agent", row.Agent, "turn", row.Turn, "attempt", attempt)
 	e.goOn(ticket, c.After, spec, func(r *run) {
 		r.redo = redo
-		switch {
-		case row.Read > row.Since:
-			r.cause = agent.CauseMessage
-		case grant != nil:
-			r.cause, r.grant = agent.CauseGrant, grant
-		default:
-			r.cause = agent.CauseTime
-		}
+		r.cause, r.grant, r.outcome = cause.kind, cause.grant, cause.outcome
 	})
 	return nil
 }
@@ -189,7 +212,7 @@ func (e *Engine) begun(ctx context.Context, row *store.Task) (map[string]bool, e
 // fail ends a task as FAILED from outside of a turn.
 func (e *Engine) fail(ctx context.Context, row *store.Task, text string, job int64) error {
 	message := agentMessage(row.ID, row.Context, newID(), agent.Say(text))
-	if err := e.end(ctx, row, a2a.StateFailed, message, nil, job); err != nil {
+	if err := e.end(ctx, row, a2a.StateFailed, ending{message: message, by: "node", decision: itemExpired, job: job}); err != nil {
 		return err
 	}
 	e.log.WarnContext(ctx, "A task was failed", "task", row.ID, "agent", row.Agent, "reason", text)

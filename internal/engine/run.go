@@ -24,24 +24,28 @@ const (
 // at once because messages are waiting. The agent emits into a queue; a single
 // goroutine, loop, takes what has gathered, commits it, and publishes it.
 type run struct {
-	e     *Engine
-	store enduring
-	spec  *Spec
-	id    string
-	meta  *meta
-	row   store.Task // as last committed; Key is 0 while nothing is
-	claim *store.Claim
-	cause agent.Cause
-	grant *agent.Grant
-	input []a2a.Message   // of this turn
-	redo  map[string]bool // artifacts that a dead attempt of the turn may have begun
+	e       *Engine
+	store   enduring
+	spec    *Spec
+	id      string
+	meta    *meta
+	row     store.Task // as last committed; Key is 0 while nothing is
+	claim   *store.Claim
+	cause   agent.Cause
+	grant   *agent.Grant
+	outcome *agent.Outcome
+	input   []a2a.Message   // of this turn
+	redo    map[string]bool // artifacts that a dead attempt of the turn may have begun
 
 	handedOver bool // to another node, once the turn has returned
 
-	message a2a.Message    // that made the task, while it is new
-	webhook *store.Webhook // that came with it
-	born    time.Time      // when the task was committed
-	private a2a.JSON       // state of the task
+	message    a2a.Message       // that made the task, while it is new
+	webhook    *store.Webhook    // that came with it
+	delegation *store.Delegation // to be made with the task
+	again      bool              // although another has its reference
+	news       chan struct{}     // of a turn that may have to hear of messages; nil otherwise
+	born       time.Time         // when the task was committed
+	private    a2a.JSON          // state of the task
 
 	// view is the task as of row, kept while it is small and all of its
 	// history is known, so that an answer needs no read.
@@ -87,6 +91,9 @@ type run struct {
 func (e *Engine) newRun(spec *Spec, row store.Task, m *meta) *run {
 	r := &run{e: e, store: enduring{e}, spec: spec, id: row.ID, meta: m, row: row, known: make(chan struct{})}
 	r.change = sync.NewCond(&r.mu)
+	if spec.Peer != "" {
+		r.news = make(chan struct{}, 1)
+	}
 	return r
 }
 
@@ -153,7 +160,7 @@ func (r *run) enqueue(t *ticket) bool {
 	if r.row.Key == 0 && r.spec.Answers != AnswersMessage {
 		r.row.State = a2a.StateSubmitted
 		if err := r.commit(&store.Change{}, outcome{}); err != nil {
-			r.refuse(unavailable(err))
+			r.refuse(refusedDelegation(err, r.delegation))
 			return false
 		}
 	}
@@ -212,6 +219,14 @@ func (r *run) turn() (again bool) {
 	r.builder = builder{task: r.id, context: r.row.Context, turn: r.row.Turn, attempt: r.row.Attempt, redo: r.redo}
 	r.redo, r.doneBefore = nil, r.row.Done
 	r.mu.Unlock()
+	if r.delegation != nil && r.row.Key == 0 {
+		// The row is there before anything is sent.
+		if err := r.commit(&store.Change{}, outcome{}); err != nil {
+			r.refuse(refusedDelegation(err, r.delegation))
+			cancel(err)
+			return false
+		}
+	}
 	if r.row.State == a2a.StateSubmitted || r.row.Attempt == 0 {
 		if err := r.working(); err != nil {
 			r.giveUp(err)
@@ -253,6 +268,9 @@ func (r *run) working() error {
 
 // execute calls the agent.
 func (r *run) execute(ctx context.Context, info agent.Info, finished chan<- struct{}) {
+	if r.spec.Peer != "" {
+		ctx = context.WithValue(ctx, ledgerKey{}, &ledger{r})
+	}
 	err := errors.New("the agent ended its goroutine")
 	defer func() { // of runtime.Goexit too
 		r.mu.Lock()
@@ -277,7 +295,7 @@ func (r *run) info() agent.Info {
 	info := agent.Info{
 		Agent: r.spec.ID, TaskID: r.id, ContextID: r.row.Context,
 		Number: r.row.Turn, Attempt: r.row.Attempt, Done: r.row.Done,
-		Cause: r.cause, Messages: r.input, Grant: r.grant, State: r.private,
+		Cause: r.cause, Messages: r.input, Grant: r.grant, Outcome: r.outcome, State: r.private,
 		Caller: r.meta.Caller, Accept: r.meta.Accept, Metadata: r.meta.Metadata, Extensions: r.meta.Extensions,
 		Skills: r.spec.skillsOf(&r.meta.Caller), Traceparent: r.meta.Traceparent,
 	}
@@ -339,7 +357,7 @@ func (r *run) next() batch {
 	for {
 		visible := r.row.Key != 0
 		if n := len(r.queue); n > 0 && (visible || n > 1) && r.queue[n-1].Message != nil {
-			r.queue[n-1] = agent.Step{Fail: agent.Say("Invalid agent response: it answered with a message after it had begun a task.")}
+			r.queue[n-1] = r.lateMessage(r.queue[n-1].Message)
 		}
 		parks := r.parks()
 		ready := len(r.queue)
@@ -381,6 +399,15 @@ func (r *run) next() batch {
 		r.change.Broadcast()
 		return b
 	}
+}
+
+// lateMessage is what a message step is that comes after others. A delegated task
+// exists before its agent runs; there, a message is its whole answer.
+func (r *run) lateMessage(c *agent.Content) agent.Step {
+	if r.emitted == 1 && r.row.Turn == 1 && r.meta.Lineage.delegated() {
+		return agent.Step{Complete: c}
+	}
+	return agent.Step{Fail: agent.Say("Invalid agent response: it answered with a message after it had begun a task.")}
 }
 
 // parks reports whether the queue ends with a step that parks the task.
@@ -482,7 +509,8 @@ func (r *run) finish(b batch) (again bool) {
 	// its own wins over them; a task that waits, or that ends because Run
 	// returned, goes on with them.
 	c := &store.Change{}
-	c.Guard.AllRead = !end.Terminal() || (implicit && b.failure == nil)
+	// A task that waits for another one goes on with them when that is over.
+	c.Guard.AllRead = !end.Terminal() && end.Delegate == nil || (implicit && b.failure == nil)
 	err := r.commit(c, steps.then(last))
 	if !c.Guard.AllRead || !errors.Is(err, store.ErrConflict) {
 		if err != nil {
@@ -530,7 +558,7 @@ func (r *run) begin() error {
 	if err != nil {
 		return err
 	}
-	r.cause, r.grant, r.input = agent.CauseMessage, nil, input
+	r.cause, r.grant, r.outcome, r.input = agent.CauseMessage, nil, nil, input
 	return nil
 }
 

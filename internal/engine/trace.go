@@ -33,3 +33,11 @@ func (e *Engine) traced(m *meta, task string, turn int) context.Context {
 }
 
 func endSpan(ctx context.Context) { trace.SpanFromContext(ctx).End() }
+
+// withTraceparent lets what ctx is given to belong to a trace; "" to none.
+func withTraceparent(ctx context.Context, traceparent string) context.Context {
+	if traceparent == "" {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparentKey: traceparent})
+}

@@ -63,6 +63,11 @@ type Delegation struct {
 	Recalled      bool   // the peer was told to cancel, or never had it
 }
 
+// JobRecall is the kind of the job that is made when a delegation to a peer is
+// over: what is left there is canceled or cleaned up. Its Turn is that of the
+// task.
+const JobRecall = "ledger.recall"
+
 // SendState says honestly how far a message has got.
 type SendState int8
 

@@ -1,0 +1,197 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// maxWords bounds what an item of the inbox and its record quote, in bytes.
+const maxWords = 16 << 10
+
+// Decisions with which items of the inbox are settled.
+const (
+	itemAnswered = "answered"
+	itemApproved = "approved"
+	itemDenied   = "denied"
+	itemCanceled = "canceled"
+	itemExpired  = "expired"
+	itemGoneOn   = "gone on"
+)
+
+// putItem puts an item into the inbox with a change, and fills in what is empty of
+// it.
+func (e *Engine) putItem(c *store.Change, row *store.Task, spec *Spec, item *store.InboxItem) {
+	if item.ID == "" {
+		item.ID = rand.Text()
+	}
+	item.Task, item.Tenant, item.Owner = row.ID, row.Tenant, row.Owner
+	if item.Turn == 0 {
+		item.Turn = row.Turn
+	}
+	if item.Agent == "" {
+		item.Agent, item.Peer = row.Agent, false
+		if spec != nil && spec.Peer != "" {
+			item.Agent, item.Peer = spec.Peer, true
+		}
+	}
+	if item.Created.IsZero() {
+		item.Created = soon()
+	}
+	due, jobs := e.cfg.ItemDue(item)
+	if item.Due.IsZero() {
+		item.Due = due
+	}
+	c.Item = item
+	c.Jobs = append(c.Jobs, jobs...)
+}
+
+// putQuestion puts what an interrupted task asks into the inbox.
+func (e *Engine) putQuestion(c *store.Change, row *store.Task, spec *Spec, state a2a.TaskState, message *a2a.Message, grant *store.Grant) {
+	item := &store.InboxItem{Kind: store.InboxQuestion}
+	if state == a2a.StateAuthRequired {
+		item.Kind = store.InboxGrant
+	}
+	if message != nil {
+		item.Text, item.Schema = words(message.Parts), schemaOf(message.Parts)
+	}
+	if grant != nil {
+		item.Grant, item.Op, item.URL = grant.ID, grant.Operation, grant.URL
+	}
+	e.putItem(c, row, spec, item)
+}
+
+// words returns the texts of parts, as far as the inbox quotes them.
+func words(parts []a2a.Part) string {
+	var b strings.Builder
+	for i := range parts {
+		if parts[i].Kind != a2a.PartText || b.Len() > maxWords {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(parts[i].Text)
+	}
+	return shortened(b.String())
+}
+
+func shortened(text string) string {
+	if len(text) <= maxWords {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWords], "") + "…"
+}
+
+// schemaOf returns the schema of the answer that a question asks for, nil when it
+// has none.
+func schemaOf(parts []a2a.Part) a2a.JSON {
+	i := slices.IndexFunc(parts, func(p a2a.Part) bool {
+		return p.Kind == a2a.PartData && p.MediaType == agent.SchemaMediaType
+	})
+	if i < 0 {
+		return nil
+	}
+	return parts[i].Data
+}
+
+// leave adds to a change what goes with a task that leaves an interrupted state:
+// its items are settled, and the task that waits for it hears of it.
+func (e *Engine) leave(c *store.Change, row *store.Task, s store.InboxSettle) {
+	if !row.State.Interrupted() {
+		return
+	}
+	c.Settles = &s
+	e.tellParent(c, decodeMeta(row.Meta).Lineage)
+}
+
+// tellOthers adds to a change of a turn what others have to hear of the new state
+// of its task: who waits for it, the people who are asked, and the peer.
+func (r *run) tellOthers(c *store.Change, o outcome) {
+	switch {
+	case o.state.Terminal():
+		if r.spec.Peer != "" {
+			r.e.recallPeer(c, &r.row)
+		}
+	case !o.state.Interrupted() || !o.parked:
+		return
+	case !r.meta.Lineage.child():
+		r.e.putQuestion(c, &r.row, r.spec, o.state, o.said(), o.grant)
+	}
+	r.e.tellParent(c, r.meta.Lineage)
+}
+
+// said is the message of the last status of an outcome.
+func (o *outcome) said() *a2a.Message {
+	for _, u := range slices.Backward(o.updates) {
+		if u.StatusUpdate != nil {
+			return u.StatusUpdate.Status.Message
+		}
+	}
+	return nil
+}
+
+// recallPeer adds to a change that ends a delegation what is left to do at the
+// peer, and settles what was in the inbox of it.
+func (e *Engine) recallPeer(c *store.Change, row *store.Task) {
+	c.Jobs = append(c.Jobs, store.Job{Kind: store.JobRecall, Task: row.ID, Turn: row.Turn, Due: soon()})
+	if c.Settles == nil {
+		c.Settles = &store.InboxSettle{By: row.Agent, Decision: itemGoneOn}
+	}
+}
+
+// checkItem refuses an answer to an item of the inbox that is not open.
+func (e *Engine) checkItem(ctx context.Context, scope store.Scope, id, task string) error {
+	item, err := e.kept().InboxItem(ctx, scope, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && task != "" && item.Task != task {
+		return a2a.Errorf(a2a.CodeUnsupportedOperation, "There is no such item in the inbox")
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	if item.Settled.IsZero() {
+		return nil
+	}
+	by := item.By
+	if by == "" {
+		by = "somebody"
+	}
+	return &a2a.Error{
+		Code: a2a.CodeUnsupportedOperation, Message: fmt.Sprintf("This was settled already (%s), by %s", item.Decision, by),
+		Metadata: map[string]string{"itemId": id, "by": by, "decision": item.Decision},
+	}
+}
+
+// itemOf returns the id of the open item of a root that asks for a decision on a
+// grant request of a task below it, or of itself; "" when there is none.
+func (e *Engine) itemOf(ctx context.Context, root, grant string) (string, error) {
+	page, err := e.kept().InboxItems(ctx, nodeScope, store.InboxQuery{Task: root, Kind: store.InboxGrant, PageSize: 100})
+	if err != nil {
+		return "", err
+	}
+	for i := range page.Items {
+		if page.Items[i].Grant == grant {
+			return page.Items[i].ID, nil
+		}
+	}
+	return "", nil
+}
+
+// answered is how the items of a task are settled by a message to it.
+func answered(q *Request) store.InboxSettle {
+	s := store.InboxSettle{ID: q.Item, By: q.By, Decision: itemAnswered, Words: words(q.Message.Parts)}
+	if s.By == "" {
+		s.By = q.Caller.Subject
+	}
+	if s.By == "" {
+		s.By = string(ByCaller)
+	}
+	return s
+}
