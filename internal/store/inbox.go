@@ -91,8 +91,9 @@ type InboxUpdate struct {
 }
 
 // InboxSettle says how items are settled. In a change it settles every open
-// item of the task; with an ID, that item has to be open, or the change is an
-// ErrConflict.
+// item of the task; with an ID, that item, which has to be open, or the change is
+// an ErrConflict, and the open ones of the task. The item may be of another task:
+// a decision on a grant request settles the item of the root to which it went up.
 type InboxSettle struct {
 	ID       string
 	By       string
