@@ -203,10 +203,10 @@ type Limits struct {
 	// How long an idle connection stays open.
 	IdleTimeout Duration `yaml:"idle_timeout" default:"2m" min:"1s" restart:"true"`
 
-	// The deepest nesting of JSON in a request.
+	// The deepest nesting of JSON in a request, with what stands around the data of a message. More than 100 counts as 100.
 	JSONDepth int `yaml:"json_depth" default:"64" min:"8" max:"1000"`
 
-	// The requests that one caller may send to this node in a second: one with credentials by its tenant and subject, one without by its address. Further ones are refused with 429. Callers on this machine have no limit. 0 is no limit.
+	// The requests that one caller may send to this node in a second: one with credentials by its tenant and subject, one without by its address, an IPv6 one by its network of 64 bits. Further ones are refused with 429. Callers on this machine have no limit. 0 is no limit.
 	RequestsPerSecond int `yaml:"requests_per_second" default:"100" min:"0" max:"1000000"`
 
 	// The requests that one caller may send at once before requests_per_second counts.
@@ -221,7 +221,7 @@ type Limits struct {
 	// The tasks that one caller may have that wait for it: for input or an authorization. As long as there are so many, messages that would begin a task are refused with 429. 0 is no limit.
 	ParkedTasks int `yaml:"parked_tasks" default:"0" min:"0"`
 
-	// The streams that one caller may have open. 0 is no limit.
+	// The streams that one caller may have open on this node; one without credentials is counted by its address, an IPv6 one by its network of 64 bits. 0 is no limit.
 	Streams int `yaml:"streams" default:"100" min:"0"`
 
 	// The turns that run at once. Further ones wait, and their tasks are SUBMITTED.

@@ -186,6 +186,9 @@ type Engine struct {
 	parties  map[string]int    // the same, by party
 	creating map[creator]int   // tasks that are being made, of callers with a limit
 	orphans  map[string]bool   // tasks to recover, see orphan
+	// sealed are interrupted tasks that wait for a key, with when they are tried
+	// again. The recovery alone has them.
+	sealed   map[string]time.Time
 	draining bool
 	closing  bool // the grace period is over
 
@@ -243,6 +246,7 @@ func New(cfg Config) *Engine {
 		parties:  map[string]int{},
 		creating: map[creator]int{},
 		orphans:  map[string]bool{},
+		sealed:   map[string]time.Time{},
 		news:     newNews(),
 		drained:  make(chan struct{}),
 		closed:   make(chan struct{}),

@@ -3,6 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
@@ -30,19 +34,36 @@ func (e *Engine) recover(ctx context.Context) {
 		}
 	}
 	const batch = 500
+	left := e.locked(time.Now())
 	for ctx.Err() == nil && !e.Draining() && e.away.over(e.cfg.Lease) {
-		rows, err := e.store.Orphans(ctx, batch)
+		// What is left is among them again, and must not hide the others.
+		limit := batch + len(left)
+		rows, err := e.store.Orphans(ctx, limit)
 		if err != nil {
 			if ctx.Err() == nil {
 				e.log.WarnContext(ctx, "Interrupted tasks could not be looked up", "error", err)
 			}
 			return
 		}
-		e.takeOverAll(ctx, rows)
-		if len(rows) < batch {
+		full := len(rows) == limit
+		rows = slices.DeleteFunc(rows, func(row store.Task) bool { return left[row.ID] })
+		for _, id := range e.takeOverAll(ctx, rows) {
+			left[id] = true
+		}
+		if !full || len(rows) == 0 {
 			return
 		}
 	}
+}
+
+// locked returns the tasks that wait for a key and are not to be tried again yet.
+func (e *Engine) locked(now time.Time) map[string]bool {
+	left := map[string]bool{}
+	maps.DeleteFunc(e.sealed, func(_ string, again time.Time) bool { return !now.Before(again) })
+	for id := range e.sealed {
+		left[id] = true
+	}
+	return left
 }
 
 // errStillRunning says that the run of a task has not ended yet.
@@ -68,31 +89,50 @@ func (e *Engine) recoverOwn(ctx context.Context, id string) error {
 }
 
 // takeOverAll takes tasks over side by side, so that their commits share a
-// transaction.
-func (e *Engine) takeOverAll(ctx context.Context, rows []store.Task) {
+// transaction, and returns those that it could not take. The ones whose grant was
+// sealed with a key that is missing are left alone for a while.
+func (e *Engine) takeOverAll(ctx context.Context, rows []store.Task) (left []string) {
 	const side = 64
-	work := make(chan *store.Task)
-	done := make(chan struct{})
-	for range side {
-		go func() {
+	type outcome struct {
+		row *store.Task
+		err error
+	}
+	work, outcomes := make(chan *store.Task), make(chan outcome, len(rows))
+	var workers sync.WaitGroup
+	for range min(side, len(rows)) {
+		workers.Go(func() {
 			for row := range work {
-				if row.Lease == e.epoch {
-					continue // ours; the renewal is late
+				err := errStillRunning // ours; the renewal is late
+				if row.Lease != e.epoch {
+					err = e.takeOver(ctx, row)
 				}
-				if err := e.takeOver(ctx, row); err != nil && !errors.Is(err, store.ErrConflict) {
-					e.log.WarnContext(ctx, "An interrupted task could not be taken over", "task", row.ID, "error", err)
-				}
+				outcomes <- outcome{row, err}
 			}
-			done <- struct{}{}
-		}()
+		})
 	}
 	for i := range rows {
 		work <- &rows[i]
 	}
 	close(work)
-	for range side {
-		<-done
+	workers.Wait()
+	close(outcomes)
+	sealed := 0
+	for o := range outcomes {
+		switch {
+		case o.err == nil || errors.Is(o.err, store.ErrConflict):
+			continue
+		case errors.Is(o.err, store.ErrUnknownKey):
+			e.sealed[o.row.ID] = time.Now().Add(e.cfg.Lease)
+			sealed++
+		case o.row.Lease != e.epoch:
+			e.log.WarnContext(ctx, "An interrupted task could not be taken over", "task", o.row.ID, "error", o.err)
+		}
+		left = append(left, o.row.ID)
 	}
+	if sealed > 0 {
+		e.log.WarnContext(ctx, "Interrupted tasks wait for a key that is not configured: put it into old_secret_keys and restart", "tasks", sealed)
+	}
+	return left
 }
 
 func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
