@@ -13,7 +13,8 @@ type Inbox interface {
 	// InboxItem returns an item.
 	InboxItem(ctx context.Context, scope Scope, id string) (*InboxItem, error)
 	// InboxItems returns a page of items, the earliest due first, and those
-	// without a due date after them, oldest first.
+	// without a due date after them, oldest first; of settled ones, the one that
+	// was settled last first.
 	InboxItems(ctx context.Context, scope Scope, q InboxQuery) (*InboxPage, error)
 	// UpdateInbox changes an open item and writes the entry into its history;
 	// ErrConflict says that it is settled.
@@ -87,7 +88,7 @@ type InboxUpdate struct {
 	Due      *time.Time
 	Reminded *int
 	Settle   *InboxSettle // settles it without its task
-	Entry    InboxEntry
+	Entry    InboxEntry   // without What: what Settle says
 }
 
 // InboxSettle says how items are settled. In a change it settles every open

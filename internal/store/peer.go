@@ -23,7 +23,7 @@ type Peers interface {
 type Peer struct {
 	Name    string
 	Version int64
-	Added   []byte // its configuration as JSON, secrets sealed within; nil: it is in the configuration file
+	Added   []byte // sealed: its configuration as JSON; nil: it is in the configuration file
 	Pinned  string // digest of the card that was approved; "": not pinned
 	Card    []byte // the card that is in use, as JSON
 	Digest  string // of Card

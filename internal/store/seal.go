@@ -14,7 +14,8 @@ var ErrUnknownKey = errors.New("it was sealed with a key that the configuration 
 const SealKeySize = 8
 
 // Seals finds what is sealed, so that it can be sealed with another key: the
-// data of grants and the secrets of webhooks.
+// data of grants, the secrets of webhooks and delegations, and the
+// configurations and tokens of peers.
 type Seals interface {
 	// SealKeys counts sealed values by the ids of their keys.
 	SealKeys(ctx context.Context) (map[string]int, error)
@@ -27,13 +28,43 @@ type Seals interface {
 	Reseal(ctx context.Context, values []Sealed) error
 }
 
-// Sealed is a sealed value: of a grant, or else of a webhook.
+// Sealed is a sealed value. What is set says what it belongs to: a grant, a
+// webhook, a peer, or else the delegation that is Task.
 type Sealed struct {
 	Grant   string // its id
-	Task    int64  // key of the webhook's task
+	Task    int64  // key of the webhook's task, or of that which is the delegation
 	Webhook string // its id within the task
+	Peer    string // its name
+	Tokens  bool   // the peer's tokens, and not its configuration
 	Value   []byte
 	Next    []byte // for Reseal: the same, sealed again
+}
+
+// SealedKind is what a sealed value belongs to.
+type SealedKind int8
+
+// What a sealed value can belong to, in the order in which they come.
+const (
+	SealedGrant SealedKind = iota
+	SealedWebhook
+	SealedDelegation
+	SealedPeer
+	SealedTokens
+)
+
+// Kind returns what the value belongs to. That of nil is the first.
+func (v *Sealed) Kind() SealedKind {
+	switch {
+	case v == nil || v.Grant != "":
+		return SealedGrant
+	case v.Webhook != "":
+		return SealedWebhook
+	case v.Peer != "" && v.Tokens:
+		return SealedTokens
+	case v.Peer != "":
+		return SealedPeer
+	}
+	return SealedDelegation
 }
 
 // MaxSealed is how many values a call of SealedWith returns at most.

@@ -96,6 +96,15 @@ type Store interface {
 	// Loads counts what callers have going on; see there.
 	Loads
 
+	// Delegations keeps what was handed to other agents; see there.
+	Delegations
+
+	// Inbox keeps what waits for a person; see there.
+	Inbox
+
+	// Peers keeps the catalog of peers; see there.
+	Peers
+
 	// Delete removes a terminal task with all that belongs to it. A task that
 	// is not terminal is ErrConflict.
 	Delete(ctx context.Context, scope Scope, id string) error
@@ -192,7 +201,10 @@ type Task struct {
 	Created  time.Time
 	Expires  time.Time // when a terminal task is removed; zero: never
 	Webhooks int       // that it has, those that were given up included
-	Meta     []byte    // the engine's own; immutable
+	// Delegated says that there is a Delegation beside the task; filled in by
+	// the store.
+	Delegated bool
+	Meta      []byte // the engine's own; immutable
 }
 
 // Unread returns how many messages no turn has seen.
@@ -304,7 +316,7 @@ type Change struct {
 	// Item is put into the inbox, with its history's first entry. An item of the
 	// same id that exists is left as it is.
 	Item *InboxItem
-	// Settles settles the open items of Task; see there.
+	// Settles settles open items, before Item is put in; see there.
 	Settles *InboxSettle
 
 	// Webhook is made, or replaces the one of the task that has its id, which

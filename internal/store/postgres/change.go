@@ -41,6 +41,12 @@ func (b *work) apply(c *store.Change) error {
 	if err := b.checkWebhook(t, c); err != nil {
 		return err
 	}
+	if err := b.checkDelegation(t, c); err != nil {
+		return err
+	}
+	if err := b.checkSettles(c); err != nil {
+		return err
+	}
 	switch {
 	case c.Insert != nil:
 		b.insert(t, c)
@@ -49,8 +55,10 @@ func (b *work) apply(c *store.Change) error {
 	}
 	b.attach(t, c)
 	if t != nil {
+		b.delegate(t, c)
 		b.notify(t, c)
 	}
+	b.putInbox(t, c)
 	c.At = b.at
 	return nil
 }

@@ -20,7 +20,7 @@ func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) err
 			return err
 		}
 		x := &exporter{ctx: ctx, tx: tx, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.inbox, x.entries, x.peers, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func (x *exporter) tasks() error {
 		if err := x.fill.Grow(size); err != nil {
 			return err
 		}
-		for _, step := range []func(tasks []int64) error{x.private, x.results, x.webhooks, x.events} {
+		for _, step := range []func(tasks []int64) error{x.private, x.results, x.webhooks, x.delegations, x.events} {
 			if err := step(keys); err != nil {
 				return err
 			}
@@ -165,6 +165,44 @@ func (x *exporter) webhooks(tasks []int64) error {
 		x.fill.Webhooks = append(x.fill.Webhooks, w)
 		return x.fill.Grow(len(w.URL) + len(w.Secrets) + len(w.Error))
 	}, "SELECT "+webhookColumns+webhookTables+" WHERE w.task = ANY($1::bigint[])", tasks)
+}
+
+func (x *exporter) delegations(tasks []int64) error {
+	var s delegationScanner
+	return x.each(s.targets(), func() error {
+		d := s.take()
+		x.fill.Delegations = append(x.fill.Delegations, d)
+		return x.fill.Grow(len(d.Secret) + len(d.Error) + len(d.Interface))
+	}, "SELECT "+delegationColumns+delegationTables+" WHERE d.task = ANY($1::bigint[])", tasks)
+}
+
+func (x *exporter) inbox() error {
+	var s itemScanner
+	return x.each(s.targets(), func() error {
+		i := s.take()
+		x.fill.Inbox = append(x.fill.Inbox, i)
+		return x.fill.Grow(len(i.Text) + len(i.Schema) + len(i.Words))
+	}, "SELECT "+inboxColumns+" FROM inbox i ORDER BY i.n")
+}
+
+func (x *exporter) entries() error {
+	var e record.Entry
+	var item, by, what, words []byte
+	var at int64
+	return x.each([]any{&item, &at, &by, &what, &words}, func() error {
+		e.Item, e.At, e.By, e.What, e.Words = string(item), record.Time(at), string(by), string(what), string(words)
+		x.fill.Entries = append(x.fill.Entries, e)
+		return x.fill.Grow(len(e.Words))
+	}, "SELECT item, at, doer, what, words FROM inbox_history ORDER BY n")
+}
+
+func (x *exporter) peers() error {
+	var s peerScanner
+	return x.each(s.targets(), func() error {
+		p := s.take()
+		x.fill.Peers = append(x.fill.Peers, p)
+		return x.fill.Grow(len(p.Card) + len(p.Held) + len(p.Added))
+	}, selectPeers)
 }
 
 func (x *exporter) results(tasks []int64) error {

@@ -69,9 +69,12 @@ func remove(ctx context.Context, tx pgx.Tx, tasks []*record.Row) error {
 	for _, query := range []string{
 		"DELETE FROM grants WHERE task = ANY($1::bytea[])",
 		"DELETE FROM jobs WHERE task = ANY($1::bytea[])",
+		"DELETE FROM inbox_history h USING inbox i WHERE i.task = ANY($1::bytea[]) AND h.item = i.id",
+		"DELETE FROM inbox WHERE task = ANY($1::bytea[])",
 	} {
 		q.Queue(query, bytesOf(ids))
 	}
+	q.Queue("DELETE FROM delegations WHERE task = ANY($1::bigint[])", keys)
 	q.Queue("DELETE FROM webhooks WHERE task = ANY($1::bigint[])", keys)
 	counts.write(&q)
 	return tx.SendBatch(ctx, &q).Close()

@@ -29,12 +29,12 @@ func timeOf(rev int64) time.Time { return time.UnixMilli(rev >> timeBits).UTC() 
 // taskColumns are what rowScanner reads, of the tables tasks t and realms r.
 const taskColumns = `t.key, t.id, r.tenant, r.owner, r.agent, t.context, t.state, t.wait, t.seq,
  t.rev, t.lease, t.turn, t.attempt, t.done, t.messages, t.read, t.since, t.created, t.expires, t.meta,
- t.realm, t.status_row, t.artifact_row, t.message_row, t.webhooks`
+ t.realm, t.status_row, t.artifact_row, t.message_row, t.webhooks, t.delegated`
 
 // rowScanner holds what taskColumns are scanned into.
 type rowScanner struct {
 	id, tenant, owner, agent, context, meta []byte
-	state, wait                             int16
+	state, wait, delegated                  int16
 	created, expires                        int64
 	row                                     record.Row
 }
@@ -45,7 +45,7 @@ func (s *rowScanner) targets() []any {
 	return []any{
 		&t.Key, &s.id, &s.tenant, &s.owner, &s.agent, &s.context, &s.state, &s.wait, &t.Seq,
 		&t.Rev, &t.Lease, &t.Turn, &t.Attempt, &t.Done, &t.Messages, &t.Read, &t.Since, &s.created, &s.expires, &s.meta,
-		&t.Realm, &t.StatusRow, &t.ArtifactRow, &t.MessageRow, &t.Webhooks,
+		&t.Realm, &t.StatusRow, &t.ArtifactRow, &t.MessageRow, &t.Webhooks, &s.delegated,
 	}
 }
 
@@ -55,6 +55,6 @@ func (s *rowScanner) take() *record.Row {
 	t.ID, t.Tenant, t.Owner, t.Agent, t.Context = string(s.id), string(s.tenant), string(s.owner), string(s.agent), string(s.context)
 	t.State, t.Wait = a2a.TaskState(s.state), store.Wait(s.wait)
 	t.StatusAt, t.Created, t.Expires = timeOf(t.Rev), record.Time(s.created), record.Time(s.expires)
-	t.Meta = s.meta
+	t.Meta, t.Delegated = s.meta, s.delegated != 0
 	return &t
 }

@@ -9,43 +9,92 @@ import (
 	"handoff.example/handoff/internal/store"
 )
 
+// sealedTables are the places of sealed values, by their kind. Which selects
+// what comes after a value, and update replaces one.
+var sealedTables = [...]struct {
+	count, which, update string
+	after                func(v *store.Sealed) []any // the last arguments of which
+	key                  func(v *store.Sealed) []any // the last arguments of update
+}{
+	store.SealedGrant: {
+		count:  "SELECT substring(data FOR $1), count(*) FROM grants WHERE data IS NOT NULL GROUP BY 1",
+		which:  "SELECT id, 0::bigint, ''::bytea, data FROM grants WHERE substring(data FOR $1) = $2 AND id > $4 ORDER BY id LIMIT $3",
+		update: "UPDATE grants SET data = $1 WHERE data = $2 AND id = $3",
+		after:  sealedGrant, key: sealedGrant,
+	},
+	store.SealedWebhook: {
+		count:  "SELECT substring(secrets FOR $1), count(*) FROM webhooks WHERE secrets IS NOT NULL GROUP BY 1",
+		which:  "SELECT ''::bytea, task, id, secrets FROM webhooks WHERE substring(secrets FOR $1) = $2 AND (task, id) > ($4, $5) ORDER BY task, id LIMIT $3",
+		update: "UPDATE webhooks SET secrets = $1 WHERE secrets = $2 AND task = $3 AND id = $4",
+		after:  sealedWebhook, key: sealedWebhook,
+	},
+	store.SealedDelegation: {
+		count:  "SELECT substring(secret FOR $1), count(*) FROM delegations WHERE secret IS NOT NULL GROUP BY 1",
+		which:  "SELECT ''::bytea, task, ''::bytea, secret FROM delegations WHERE secret IS NOT NULL AND substring(secret FOR $1) = $2 AND task > $4 ORDER BY task LIMIT $3",
+		update: "UPDATE delegations SET secret = $1 WHERE secret = $2 AND task = $3",
+		after:  sealedDelegation, key: sealedDelegation,
+	},
+	store.SealedPeer: {
+		count:  "SELECT substring(added FOR $1), count(*) FROM peers WHERE added IS NOT NULL GROUP BY 1",
+		which:  "SELECT name, 0::bigint, ''::bytea, added FROM peers WHERE substring(added FOR $1) = $2 AND name > $4 ORDER BY name LIMIT $3",
+		update: "UPDATE peers SET added = $1, version = version + 1 WHERE added = $2 AND name = $3",
+		after:  sealedPeer, key: sealedPeer,
+	},
+	store.SealedTokens: {
+		count:  "SELECT substring(tokens FOR $1), count(*) FROM peers WHERE tokens IS NOT NULL GROUP BY 1",
+		which:  "SELECT name, 0::bigint, ''::bytea, tokens FROM peers WHERE substring(tokens FOR $1) = $2 AND name > $4 ORDER BY name LIMIT $3",
+		update: "UPDATE peers SET tokens = $1, version = version + 1 WHERE tokens = $2 AND name = $3",
+		after:  sealedPeer, key: sealedPeer,
+	},
+}
+
+func sealedGrant(v *store.Sealed) []any      { return []any{[]byte(v.Grant)} }
+func sealedWebhook(v *store.Sealed) []any    { return []any{v.Task, []byte(v.Webhook)} }
+func sealedDelegation(v *store.Sealed) []any { return []any{v.Task} }
+func sealedPeer(v *store.Sealed) []any       { return []any{[]byte(v.Peer)} }
+
 // SealKeys counts sealed values by the ids of their keys.
 func (s *Store) SealKeys(ctx context.Context) (counts map[string]int, err error) {
 	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 		counts = map[string]int{}
-		rows, err := c.Query(ctx, `SELECT substring(data FOR $1), count(*) FROM grants WHERE data IS NOT NULL GROUP BY 1
- UNION ALL SELECT substring(secrets FOR $1), count(*) FROM webhooks WHERE secrets IS NOT NULL GROUP BY 1`, int32(store.SealKeySize))
-		if err != nil {
-			return err
+		for i := range sealedTables {
+			rows, err := c.Query(ctx, sealedTables[i].count, int32(store.SealKeySize))
+			if err != nil {
+				return err
+			}
+			var key []byte
+			var count int
+			if _, err = pgx.ForEachRow(rows, []any{&key, &count}, func() error {
+				counts[string(key)] += count
+				return nil
+			}); err != nil {
+				return err
+			}
 		}
-		var key []byte
-		var count int
-		_, err = pgx.ForEachRow(rows, []any{&key, &count}, func() error {
-			counts[string(key)] += count
-			return nil
-		})
-		return err
+		return nil
 	})
 	return counts, err
 }
 
-// SealedWith returns values that were sealed with a key: those of grants first.
+// SealedWith returns values that were sealed with a key, in the order of their
+// kinds.
 func (s *Store) SealedWith(ctx context.Context, key string, after *store.Sealed, limit int) (list []store.Sealed, err error) {
+	first := after.Kind()
 	if after == nil {
 		after = &store.Sealed{}
 	}
 	err = s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) (err error) {
 		list = nil
-		if after.Webhook == "" {
-			list, err = collectSealed(list, limit)(c.Query(ctx, "SELECT id, 0::bigint, ''::bytea, data FROM grants WHERE id > $1 AND substring(data FOR $2) = $3 ORDER BY id LIMIT $4",
-				[]byte(after.Grant), int32(store.SealKeySize), []byte(key), store.MaxSealed))
-			if err != nil || full(list, limit) {
+		from := after
+		for kind := first; int(kind) < len(sealedTables) && !full(list, limit); kind++ {
+			table := &sealedTables[kind]
+			args := append([]any{int32(store.SealKeySize), []byte(key), store.MaxSealed - len(list)}, table.after(from)...)
+			if list, err = collectSealed(list, limit, kind)(c.Query(ctx, table.which, args...)); err != nil {
 				return err
 			}
+			from = &store.Sealed{}
 		}
-		list, err = collectSealed(list, limit)(c.Query(ctx, "SELECT ''::bytea, task, id, secrets FROM webhooks WHERE (task, id) > ($1, $2) AND substring(secrets FOR $3) = $4 ORDER BY task, id LIMIT $5",
-			after.Task, []byte(after.Webhook), int32(store.SealKeySize), []byte(key), store.MaxSealed-len(list)))
-		return err
+		return nil
 	})
 	return list, err
 }
@@ -59,7 +108,7 @@ func full(list []store.Sealed, limit int) bool {
 }
 
 // collectSealed returns what adds rows to a list until that is full.
-func collectSealed(list []store.Sealed, limit int) func(pgx.Rows, error) ([]store.Sealed, error) {
+func collectSealed(list []store.Sealed, limit int, kind store.SealedKind) func(pgx.Rows, error) ([]store.Sealed, error) {
 	return func(rows pgx.Rows, err error) ([]store.Sealed, error) {
 		if err != nil {
 			return nil, err
@@ -67,11 +116,17 @@ func collectSealed(list []store.Sealed, limit int) func(pgx.Rows, error) ([]stor
 		defer rows.Close()
 		for !full(list, limit) && rows.Next() {
 			var v store.Sealed
-			var grant, webhook []byte
-			if err := rows.Scan(&grant, &v.Task, &webhook, &v.Value); err != nil {
+			var name, webhook []byte
+			if err := rows.Scan(&name, &v.Task, &webhook, &v.Value); err != nil {
 				return nil, err
 			}
-			v.Grant, v.Webhook = string(grant), string(webhook)
+			v.Webhook = string(webhook)
+			switch kind {
+			case store.SealedGrant:
+				v.Grant = string(name)
+			case store.SealedPeer, store.SealedTokens:
+				v.Peer, v.Tokens = string(name), kind == store.SealedTokens
+			}
 			list = append(list, v)
 		}
 		rows.Close()
@@ -84,11 +139,9 @@ func (s *Store) Reseal(ctx context.Context, list []store.Sealed) error {
 	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var q pgx.Batch
 		for i := range list {
-			if v := &list[i]; v.Webhook == "" {
-				q.Queue("UPDATE grants SET data = $1 WHERE id = $2 AND data = $3", v.Next, []byte(v.Grant), v.Value)
-			} else {
-				q.Queue("UPDATE webhooks SET secrets = $1 WHERE task = $2 AND id = $3 AND secrets = $4", v.Next, v.Task, []byte(v.Webhook), v.Value)
-			}
+			v := &list[i]
+			table := &sealedTables[v.Kind()]
+			q.Queue(table.update, append([]any{v.Next, v.Value}, table.key(v)...)...)
 		}
 		return tx.SendBatch(ctx, &q).Close()
 	})

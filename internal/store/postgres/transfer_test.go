@@ -55,7 +55,8 @@ func TestTransfer(t *testing.T) {
 		if err != nil {
 			t.Fatalf("from %s to %s: %v", places[i], places[i+1], err)
 		}
-		if report.Tasks != 39 || report.Claims != 42 || report.Grants != 39 || report.Jobs != 40 || report.Webhooks != 3 || report.Released == 0 {
+		if report.Tasks != 43 || report.Claims != 46 || report.Grants != 43 || report.Jobs != 44 || report.Webhooks != 3 ||
+			report.Delegations != 3 || report.Inbox != 2 || report.Peers != 2 || report.Released == 0 {
 			t.Errorf("report: %+v", report)
 		}
 	}

@@ -79,6 +79,10 @@ type work struct {
 	jobs     map[jobKey]*store.Job
 	webhooks webhookWork
 	counts   counts
+
+	delegations delegationWork
+	items       map[string]*settledItem // by their ids
+	inbox       pgx.Batch               // statements, in the order of the changes
 }
 
 func newWork(batch []*op) *work {
@@ -195,6 +199,8 @@ func (b *work) lock(ctx context.Context, conn *pgx.Conn, committer []byte, numbe
 	}
 	b.lockClaims(&q, n)
 	b.lookUpWebhooks(&q)
+	b.lookUpRefs(&q)
+	b.lockItems(&q)
 	if len(n.grants) > 0 {
 		q.Queue("SELECT id, decided FROM grants WHERE id = ANY($1::bytea[]) ORDER BY id FOR UPDATE", bytesOf(n.grants)).
 			Query(func(rows pgx.Rows) error {
@@ -264,6 +270,10 @@ var errNotCommitted = errors.New("the server did not commit")
 func (b *work) write(ctx context.Context, conn *pgx.Conn) error {
 	var q pgx.Batch
 	b.writeTasks(&q)
+	b.writeDelegations(&q)
+	for _, statement := range b.inbox.QueuedQueries {
+		q.Queue(statement.SQL, statement.Arguments...)
+	}
 	b.writeAttached(&q)
 	woken := b.writeWebhooks(&q)
 	b.counts.write(&q)

@@ -30,6 +30,11 @@ type Portion struct {
 	Keys     []store.APIKey
 	Audit    []store.AuditRow // in the order of their ids, which are given anew
 
+	Delegations []Delegation      // of tasks, as webhooks are
+	Inbox       []store.InboxItem // in their order
+	Entries     []Entry           // of the history of the inbox, in their order
+	Peers       []store.Peer
+
 	size int
 }
 
@@ -64,7 +69,10 @@ type Result struct {
 }
 
 // Counts are how many rows of each kind there are.
-type Counts struct{ Tasks, Events, Private, Results, Claims, Grants, Jobs, Webhooks, Keys, Audit int64 }
+type Counts struct {
+	Tasks, Events, Private, Results, Claims, Grants, Jobs, Webhooks, Keys, Audit int64
+	Delegations, Inbox, Entries, Peers                                           int64
+}
 
 // Add counts a portion.
 func (c *Counts) Add(p *Portion) {
@@ -78,6 +86,10 @@ func (c *Counts) Add(p *Portion) {
 	c.Webhooks += int64(len(p.Webhooks))
 	c.Keys += int64(len(p.Keys))
 	c.Audit += int64(len(p.Audit))
+	c.Delegations += int64(len(p.Delegations))
+	c.Inbox += int64(len(p.Inbox))
+	c.Entries += int64(len(p.Entries))
+	c.Peers += int64(len(p.Peers))
 }
 
 // Why a store cannot be moved.

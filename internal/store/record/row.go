@@ -36,7 +36,7 @@ func New(t *store.Task, events []store.Event) (Row, error) {
 		return Row{}, errNoStatus
 	}
 	r := Row{Task: *t}
-	r.Seq, r.Messages = 0, 0
+	r.Seq, r.Messages, r.Delegated = 0, 0, false
 	r.Created, r.Expires = Time(Milliseconds(t.Created)), Time(Milliseconds(t.Expires))
 	return r, nil
 }

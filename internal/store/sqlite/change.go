@@ -35,6 +35,16 @@ func (w *writer) apply(c *store.Change, at time.Time) error {
 	if err := w.check(c); err != nil {
 		return err
 	}
+	if c.Delegation != nil {
+		if err := w.checkDelegation(t, c); err != nil {
+			return err
+		}
+	}
+	if c.Settles != nil {
+		if err := w.checkSettles(c.Settles); err != nil {
+			return err
+		}
+	}
 	replaces, err := w.checkWebhook(t, c)
 	if err != nil {
 		return err
@@ -56,6 +66,16 @@ func (w *writer) apply(c *store.Change, at time.Time) error {
 	}
 	if err := w.attach(t, c); err != nil {
 		return err
+	}
+	if c.Delegation != nil || c.After.Delegated && t != nil {
+		if err := w.delegate(c); err != nil {
+			return err
+		}
+	}
+	if c.Settles != nil || c.Item != nil {
+		if err := w.putInbox(t, c, at); err != nil {
+			return err
+		}
 	}
 	if t != nil {
 		if err := w.notify(c, replaces, at); err != nil {

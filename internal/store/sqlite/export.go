@@ -13,7 +13,7 @@ import (
 func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) error {
 	return s.snapshot(ctx, func(c *conn) error {
 		x := &exporter{ctx: ctx, conn: c, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.inbox, x.entries, x.peers, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -65,11 +65,15 @@ func (x *exporter) tasks() error {
 	last := int64(0)
 	for {
 		var keys []int64
+		delegated := map[int64]bool{}
 		size := 0
 		err := x.each(func(v values) error {
 			t := scanTask(v)
 			last = t.Rev
 			keys = append(keys, t.Key)
+			if t.Delegated {
+				delegated[t.Key] = true
+			}
 			x.fill.Tasks = append(x.fill.Tasks, t)
 			size += len(t.Meta) + len(t.ID) + len(t.Context)
 			return nil
@@ -83,6 +87,11 @@ func (x *exporter) tasks() error {
 		for _, key := range keys {
 			for _, step := range []func(task int64) error{x.private, x.results, x.webhooks, x.events} {
 				if err := step(key); err != nil {
+					return err
+				}
+			}
+			if delegated[key] {
+				if err := x.delegation(key); err != nil {
 					return err
 				}
 			}
@@ -107,6 +116,38 @@ func (x *exporter) webhooks(task int64) error {
 		x.fill.Webhooks = append(x.fill.Webhooks, w)
 		return x.fill.Grow(len(w.URL) + len(w.Secrets) + len(w.Error))
 	}, "SELECT "+webhookColumns+webhookTables+" WHERE w.task = ?", task)
+}
+
+func (x *exporter) delegation(task int64) error {
+	return x.each(func(v values) error {
+		d := scanDelegation(v)
+		x.fill.Delegations = append(x.fill.Delegations, d)
+		return x.fill.Grow(len(d.Secret) + len(d.Error) + len(d.Interface))
+	}, "SELECT "+delegationColumns+delegationTables+" WHERE d.task = ?", task)
+}
+
+func (x *exporter) inbox() error {
+	return x.each(func(v values) error {
+		i := scanItem(v)
+		x.fill.Inbox = append(x.fill.Inbox, i)
+		return x.fill.Grow(len(i.Text) + len(i.Schema) + len(i.Words))
+	}, "SELECT "+inboxColumns+" FROM inbox i ORDER BY i.n")
+}
+
+func (x *exporter) entries() error {
+	return x.each(func(v values) error {
+		e := record.Entry{Item: text(v[0]), InboxEntry: store.InboxEntry{At: moment(v[1]), By: text(v[2]), What: text(v[3]), Words: text(v[4])}}
+		x.fill.Entries = append(x.fill.Entries, e)
+		return x.fill.Grow(len(e.Words))
+	}, "SELECT item, at, doer, what, words FROM inbox_history ORDER BY n")
+}
+
+func (x *exporter) peers() error {
+	return x.each(func(v values) error {
+		p := scanPeer(v)
+		x.fill.Peers = append(x.fill.Peers, p)
+		return x.fill.Grow(len(p.Card) + len(p.Held) + len(p.Added))
+	}, "SELECT "+peerColumns+" FROM peers")
 }
 
 func (x *exporter) results(task int64) error {

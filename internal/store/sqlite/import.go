@@ -45,7 +45,7 @@ type importer struct {
 func (m *importer) begin() error {
 	n, err := m.w.conn.number(context.Background(), `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM events) OR
  EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys) OR
- EXISTS (SELECT 1 FROM audit)`)
+ EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM peers)`)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -63,7 +63,7 @@ func (m *importer) put(p *record.Portion) error {
 		c := &m.w.clock
 		c.at, c.key, c.job, c.epoch = max(c.at, record.Milliseconds(h.At)), max(c.key, h.Task), max(c.job, h.Job), max(c.epoch, h.Epoch)
 	}
-	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.webhooks, m.claims, m.grants, m.jobs, m.keys, m.audit} {
+	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.webhooks, m.claims, m.grants, m.jobs, m.keys, m.audit, m.delegations, m.inbox, m.peers} {
 		if err := step(p); err != nil {
 			return err
 		}
@@ -136,6 +136,39 @@ func (m *importer) webhooks(p *record.Portion) error {
 	return nil
 }
 
+func (m *importer) delegations(p *record.Portion) error {
+	for i := range p.Delegations {
+		if err := m.run("delegations", insertDelegation, insertDelegationArgs(&p.Delegations[i])...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *importer) inbox(p *record.Portion) error {
+	for i := range p.Inbox {
+		if err := m.run("the inbox", insertItem, insertItemArgs(&p.Inbox[i])...); err != nil {
+			return err
+		}
+	}
+	for i := range p.Entries {
+		e := &p.Entries[i]
+		if err := m.run("the history of the inbox", insertEntry, e.Item, record.Milliseconds(e.At), e.By, e.What, e.Words); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *importer) peers(p *record.Portion) error {
+	for i := range p.Peers {
+		if err := m.run("peers", insertPeer, peerArgs(&p.Peers[i], p.Peers[i].Version)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (m *importer) claims(p *record.Portion) error {
 	for i := range p.Claims {
 		c := &p.Claims[i]
@@ -195,6 +228,9 @@ func (m *importer) end() (counts record.Counts, err error) {
 	if err := m.run("webhooks", "UPDATE tasks SET webhooks = (SELECT count(*) FROM webhooks w WHERE w.task = tasks.key) WHERE key IN (SELECT task FROM webhooks)"); err != nil {
 		return counts, err
 	}
+	if err := m.run("delegations", "UPDATE tasks SET delegated = 1 WHERE key IN (SELECT task FROM delegations)"); err != nil {
+		return counts, err
+	}
 	for counter, query := range map[*int64]string{&w.clock.key: "SELECT max(key) FROM tasks", &w.clock.job: "SELECT max(id) FROM jobs"} {
 		n, err := w.conn.number(context.Background(), query)
 		if err != nil {
@@ -216,6 +252,10 @@ func (m *importer) end() (counts record.Counts, err error) {
 		{&counts.Webhooks, "webhooks"},
 		{&counts.Keys, "api_keys"},
 		{&counts.Audit, "audit"},
+		{&counts.Delegations, "delegations"},
+		{&counts.Inbox, "inbox"},
+		{&counts.Entries, "inbox_history"},
+		{&counts.Peers, "peers"},
 	} {
 		if *count.into, err = w.conn.number(context.Background(), "SELECT count(*) FROM "+count.table); err != nil {
 			return counts, unavailable(err)

@@ -61,6 +61,8 @@ var meant = map[string]bool{
 	"SCAN r":                         true, // lists and claims of operators
 	"SCAN o":                         true, // statistics
 	"USE TEMP B-TREE FOR GROUP BY":   true, // statistics
+	"SCAN d":                         true, // in order, up to a limit
+	"SCAN peers":                     true, // a list of few
 	"SCAN g USING INDEX grants_open": true, // in order, up to a limit
 	"SCAN jobs USING COVERING INDEX jobs_due": true, // in order, up to a limit
 }

@@ -52,12 +52,18 @@ func (w *writer) remove(t *record.Row) error {
 	if t.Webhooks > 0 {
 		queries = append(queries, "DELETE FROM webhooks WHERE task=?")
 	}
+	if t.Delegated {
+		queries = append(queries, "DELETE FROM delegations WHERE task=?")
+	}
 	for _, query := range queries {
 		if _, err := w.conn.run(query, t.Key); err != nil {
 			return err
 		}
 	}
-	for _, query := range []string{"DELETE FROM grants WHERE task=?", "DELETE FROM jobs WHERE task=?"} {
+	for _, query := range []string{
+		"DELETE FROM grants WHERE task=?", "DELETE FROM jobs WHERE task=?",
+		"DELETE FROM inbox_history WHERE item IN (SELECT id FROM inbox WHERE task=?)", "DELETE FROM inbox WHERE task=?",
+	} {
 		if _, err := w.conn.run(query, t.ID); err != nil {
 			return err
 		}

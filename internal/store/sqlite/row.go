@@ -22,7 +22,7 @@ func rowID(task, seq int64) int64 { return task<<seqBits | seq }
 // taskColumns are what scanTask reads, of the tables tasks t and realms r.
 const taskColumns = `t.key, t.id, r.tenant, r.owner, r.agent, t.context, t.state, t.wait, t.seq,
  t.status_at, t.lease, t.turn, t.attempt, t.done, t.messages, t.read, t.since, t.created, t.expires, t.meta,
- t.realm, t.rev, t.status_row, t.artifact_row, t.message_row, t.webhooks`
+ t.realm, t.rev, t.status_row, t.artifact_row, t.message_row, t.webhooks, t.delegated`
 
 func scanTask(v values) record.Row {
 	return record.Row{
@@ -48,6 +48,8 @@ func scanTask(v values) record.Row {
 			Expires:  moment(v[18]),
 			Meta:     blob(v[19]),
 			Webhooks: int(integer(v[25])),
+
+			Delegated: integer(v[26]) != 0,
 		},
 		Realm:       integer(v[20]),
 		Rev:         integer(v[21]),

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -71,6 +72,7 @@ func Fill(t *testing.T, s store.Store) {
 		}
 	}
 	fillWebhooks(t, s, rows[9], rows[11])
+	fillDelegations(t, s)
 	if err := s.AppendAudit(t.Context(), auditRows(3)); err != nil {
 		t.Fatal(err)
 	}
@@ -111,18 +113,48 @@ func fillWebhooks(t *testing.T, s store.Store, live, dead *store.Task) {
 	})
 }
 
+// fillDelegations makes delegations, of which one is over, items of the inbox, of
+// which one is settled, and peers. The tasks are older than the others.
+func fillDelegations(t *testing.T, s store.Store) {
+	t.Helper()
+	for id, ref := range map[string]string{"delegated": "order-\x00", "delegated-before": "order-2"} {
+		state := a2a.StateWorking
+		if ref == "order-2" {
+			state = a2a.StateFailed
+		}
+		furnishAs(t, s, task(id, state), func(c *store.Change) { c.Delegation = delegation("erp", ref) })
+	}
+	furnishAs(t, s, task("again", a2a.StateWorking), func(c *store.Change) {
+		c.Delegation, c.Again = delegation("erp", "order-\x00"), true
+	})
+	row := task("stalled", a2a.StateInputRequired)
+	furnishAs(t, s, row, func(c *store.Change) { c.Item = question("settled") })
+	commit(t, s, &store.Change{
+		Task: row.Key, Settles: &store.InboxSettle{By: "ann", Decision: "answered", Words: "\x00"}, Item: question("open"), Events: []store.Event{saying("?")},
+	})
+	for _, p := range []*store.Peer{peer("erp"), {Name: "bare"}} {
+		if err := s.SavePeer(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // furnishAs inserts a task with all that can belong to it, in the name of its
 // caller.
-func furnishAs(t *testing.T, s store.Store, row *store.Task) {
+func furnishAs(t *testing.T, s store.Store, row *store.Task, and ...func(c *store.Change)) {
 	t.Helper()
 	c := claim("claim-" + row.ID)
 	c.Tenant, c.Owner, c.Agent, c.Task = row.Tenant, row.Owner, row.Agent, row.ID
-	commit(t, s, &store.Change{
+	change := &store.Change{
 		Insert: row, Events: []store.Event{message("m"), saying("w"), artifact("a"), status("s\x00")},
 		Claim: c, State: a2a.JSON(`{}`), Result: &store.Result{Key: "r", Value: a2a.JSON(`1`)},
 		Grant: &store.Grant{ID: "grant-" + row.ID, Task: row.ID, Turn: 1, Operation: "o\x00", Text: "é\x00", URL: "https://x/", Created: past},
 		Jobs:  []store.Job{{Kind: "push", Task: row.ID, Turn: 1, Key: "j\x00", Due: past.Add(time.Duration(row.Key) * time.Second)}},
-	})
+	}
+	for _, more := range and {
+		more(change)
+	}
+	commit(t, s, change)
 }
 
 // Answers are what a store that Fill has filled says to whatever it is asked.
@@ -147,6 +179,11 @@ type Answers struct {
 	Webhooks map[string][]store.Webhook // of the tasks that have any
 	Dead     []store.Webhook
 	Audit    []store.AuditRow // without ids
+
+	Delegations []store.Delegation
+	Inbox       []store.InboxItem
+	History     map[string][]store.InboxEntry
+	Peers       []store.Peer
 }
 
 // Diff says where the answers differ from those of another store, "" when they
@@ -218,6 +255,24 @@ func Ask(t *testing.T, s store.Store) *Answers {
 	check(err)
 	for i := range a.Audit {
 		a.Audit[i].ID = 0
+	}
+	delegations, err := s.Delegations(ctx, node, store.DelegationQuery{PageSize: 100})
+	check(err)
+	a.Delegations = delegations.Items
+	a.History = map[string][]store.InboxEntry{}
+	for _, settled := range []bool{false, true} {
+		page, err := s.InboxItems(ctx, node, store.InboxQuery{PageSize: 100, Settled: settled})
+		check(err)
+		for _, item := range page.Items {
+			a.Inbox = append(a.Inbox, item)
+			a.History[item.ID], err = s.InboxHistory(ctx, node, item.ID)
+			check(err)
+		}
+	}
+	a.Peers, err = s.Peers(ctx)
+	check(err)
+	if len(a.Delegations) != 3 || len(a.Inbox) != 2 || len(a.History["settled"]) != 2 || len(a.Peers) != 2 {
+		t.Errorf("%d delegations, %d items with %v, %d peers", len(a.Delegations), len(a.Inbox), a.History, len(a.Peers))
 	}
 	return a
 }
@@ -358,6 +413,12 @@ func GoOn(t *testing.T, s store.Store, filled *Answers) {
 			t.Errorf("events of %s after it was taken over: %v, %v", id, events, err)
 		}
 	}
+	for ref, is := range map[string]bool{"order-\x00": true, "order-2": false} {
+		err := s.Commit(ctx, &store.Change{Insert: task("of "+ref, a2a.StateWorking), Events: []store.Event{status("s")}, Delegation: delegation("erp", ref)})
+		if _, taken := errors.AsType[*store.RefTakenError](err); taken != is || !taken && err != nil {
+			t.Errorf("the reference %q: %v", ref, err)
+		}
+	}
 	for id, item := range filled.Items {
 		if item.State.Terminal() {
 			if err := s.Delete(ctx, node, id); err != nil {
@@ -366,14 +427,14 @@ func GoOn(t *testing.T, s store.Store, filled *Answers) {
 			filled.Totals["all \"\" \"\" "+a2a.TaskState(0).String()]--
 		}
 	}
-	page, err := s.List(ctx, node, store.ListQuery{PageSize: len(filled.Orphans) + 1})
+	page, err := s.List(ctx, node, store.ListQuery{PageSize: len(filled.Orphans) + 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := filled.Totals["all \"\" \"\" "+a2a.TaskState(0).String()] + 1; page.Total != want {
+	if want := filled.Totals["all \"\" \"\" "+a2a.TaskState(0).String()] + 2; page.Total != want {
 		t.Errorf("total %d, want %d", page.Total, want)
 	}
-	for i, item := range page.Items {
+	for i, item := range page.Items[1:] { // behind the delegation
 		if _, taken := filled.Orphans[item.ID]; taken != (i < len(filled.Orphans)) {
 			t.Errorf("number %d of the list is %s", i, item.ID)
 		}

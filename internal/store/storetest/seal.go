@@ -10,8 +10,8 @@ import (
 	"handoff.example/handoff/internal/store"
 )
 
-// seals makes three values sealed with the key old, two of a grant and webhooks
-// of two tasks, and one sealed with another key.
+// seals makes values of every kind that are sealed with the key old, and some
+// that are sealed with another key.
 func seals(t *testing.T, s store.Store) []store.Sealed {
 	t.Helper()
 	var want []store.Sealed
@@ -30,6 +30,19 @@ func seals(t *testing.T, s store.Store) []store.Sealed {
 	for id, data := range map[string]string{"gt": "old-key-grant", "gu": "new-key-grant"} {
 		commit(t, s, &store.Change{Decide: &store.Grant{ID: id, Approved: true, Data: []byte(data), By: "ann"}})
 	}
+	d := delegate(t, s, task("d", a2a.StateWorking), delegation("erp", ""))
+	fresh := delegation("erp", "")
+	fresh.Secret = []byte("new-key-secret")
+	delegate(t, s, task("e", a2a.StateWorking), fresh)
+	bank := peer("bank")
+	bank.Tokens = []byte("old-key-tokens")
+	for _, p := range []*store.Peer{peer("erp"), bank, {Name: "bare"}} {
+		if err := s.SavePeer(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = append(want, store.Sealed{Task: d.TaskKey, Value: d.Secret}, store.Sealed{Peer: "bank", Value: bank.Added},
+		store.Sealed{Peer: "erp", Value: bank.Added}, store.Sealed{Peer: "bank", Tokens: true, Value: bank.Tokens})
 	return append([]store.Sealed{{Grant: "gt", Value: []byte("old-key-grant")}}, want...)
 }
 
@@ -46,7 +59,7 @@ func testSeals(t *testing.T, s store.Store) {
 			t.Errorf("keys (-want +got):\n%s", diff)
 		}
 	}
-	counted(map[string]int{"old-key-": 3, "new-key-": 1})
+	counted(map[string]int{"old-key-": 7, "new-key-": 3})
 	all, err := s.SealedWith(ctx, "old-key-", nil, 1<<20)
 	if diff := cmp.Diff(want, all); diff != "" || err != nil {
 		t.Errorf("sealed with the old key (-want +got):\n%s%v", diff, err)
@@ -76,11 +89,11 @@ func testSeals(t *testing.T, s store.Store) {
 	if err := s.Reseal(ctx, []store.Sealed{all[0], stale}); err != nil {
 		t.Fatal(err)
 	}
-	counted(map[string]int{"old-key-": 2, "new-key-": 2})
+	counted(map[string]int{"old-key-": 6, "new-key-": 4})
 	if err := s.Reseal(ctx, all); err != nil {
 		t.Fatal(err)
 	}
-	counted(map[string]int{"new-key-": 4})
+	counted(map[string]int{"new-key-": 10})
 	g, err := s.Grant(ctx, ann, "gt")
 	if err != nil || !bytes.Equal(g.Data, all[0].Next) {
 		t.Errorf("the grant: %+v, %v", g, err)
@@ -89,4 +102,14 @@ func testSeals(t *testing.T, s store.Store) {
 	if err != nil || !bytes.Equal(h.Secrets, all[2].Next) {
 		t.Errorf("the webhook: %+v, %v", h, err)
 	}
+	d, err := s.Delegation(ctx, ann, "d")
+	if err != nil || !bytes.Equal(d.Secret, all[3].Next) {
+		t.Errorf("the delegation: %+v, %v", d, err)
+	}
+	p, err := s.Peer(ctx, "bank")
+	if err != nil || string(p.Added) != "new-key-added" || string(p.Tokens) != "new-key-tokens" {
+		t.Errorf("the peer: %+v, %v", p, err)
+	}
+	p.Version = 1
+	wantError(t, "a change of a peer as it was before", s.SavePeer(ctx, p), store.ErrConflict)
 }

@@ -91,6 +91,8 @@ func Tour(t *testing.T, s store.Store) {
 		_, err = s.Load(ctx, "", "ann", agent)
 		check(err)
 	}
+	tourDelegations(t, s)
+	tourInbox(t, s)
 	_, err = s.Stats(ctx, time.Time{})
 	check(err)
 	_, err = s.Expire(ctx, 9)
@@ -100,4 +102,84 @@ func Tour(t *testing.T, s store.Store) {
 	check(s.Delete(ctx, ann, "t"))
 	insert(t, s, task("rest", a2a.StateWorking))
 	check(s.Leave(ctx, epoch))
+}
+
+// tourDelegations calls what keeps delegations and peers.
+func tourDelegations(t *testing.T, s store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	row := task("delegated", a2a.StateWorking)
+	delegate(t, s, row, delegation("erp", "order-1"))
+	commit(t, s, &store.Change{Task: row.Key, Delegation: delegation("erp", "order-1")})
+	for _, scope := range []store.Scope{ann, store.ForTenant("acme"), node} {
+		_, err := s.Delegation(ctx, scope, "delegated")
+		check(err)
+		for _, q := range []store.DelegationQuery{
+			{},
+			{Open: true},
+			{Peer: "erp"},
+			{Peer: "erp", Open: true},
+			{Root: "root"},
+			{Ref: "order-1"},
+			{Ref: "order-1", Peer: "erp", Open: true, Root: "root"},
+			{State: a2a.StateWorking},
+		} {
+			q.PageSize = 1
+			_, err := s.Delegations(ctx, scope, q)
+			check(err)
+		}
+	}
+	_, err := s.Children(ctx, "parent")
+	check(err)
+	p := peer("erp")
+	check(s.SavePeer(ctx, p))
+	check(s.SavePeer(ctx, p))
+	_, err = s.Peer(ctx, "erp")
+	check(err)
+	_, err = s.Peers(ctx)
+	check(err)
+	check(s.DeletePeer(ctx, "erp"))
+	move(t, s, row.Key, a2a.StateCompleted)
+	check(s.Delete(ctx, ann, "delegated"))
+}
+
+// tourInbox calls what keeps the inbox.
+func tourInbox(t *testing.T, s store.Store) {
+	t.Helper()
+	ctx := t.Context()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	row := stalled(t, s, "stalled", question("first"))
+	for _, scope := range []store.Scope{ann, store.ForTenant("acme"), node} {
+		_, err := s.InboxItem(ctx, scope, "first")
+		check(err)
+		_, err = s.InboxHistory(ctx, scope, "first")
+		check(err)
+		for _, q := range []store.InboxQuery{
+			{},
+			{Settled: true},
+			{Task: "stalled"},
+			{Task: "stalled", Settled: true},
+			{Assignee: "bob"},
+			{Assignee: "bob", Kind: store.InboxQuestion, DueBy: future},
+		} {
+			q.PageSize = 1
+			_, err := s.InboxItems(ctx, scope, q)
+			check(err)
+		}
+	}
+	check(s.UpdateInbox(ctx, ann, &store.InboxUpdate{ID: "first", Due: &future, Entry: store.InboxEntry{What: "due"}}))
+	commit(t, s, &store.Change{Task: row.Key, Settles: &store.InboxSettle{ID: "first"}, Item: question("second")})
+	move(t, s, row.Key, a2a.StateCompleted)
+	check(s.Delete(ctx, ann, "stalled"))
 }

@@ -35,6 +35,9 @@ type Report struct {
 	Keys     int64 // API keys
 	Webhooks int64
 	Audit    int64 // entries of the audit log
+	// Delegations are those of the tasks, Inbox the items of the inbox.
+	Delegations, Inbox, Peers int64
+
 	Released int64 // of the tasks: turns that a node had begun, and that the next nodes take over
 	Took     time.Duration
 }
@@ -209,7 +212,7 @@ func (m *mover) pass(p *record.Portion) error {
 	m.read.Add(p)
 	r := &m.report
 	r.Tasks, r.Claims, r.Grants, r.Jobs, r.Keys, r.Audit = m.read.Tasks, m.read.Claims, m.read.Grants, m.read.Jobs, m.read.Keys, m.read.Audit
-	r.Webhooks = m.read.Webhooks
+	r.Webhooks, r.Delegations, r.Inbox, r.Peers = m.read.Webhooks, m.read.Delegations, m.read.Inbox, m.read.Peers
 	if m.progress != nil {
 		m.progress("tasks", r.Tasks, m.heads.Tasks)
 		m.progress("events", r.Events, m.heads.Events)

@@ -70,7 +70,8 @@ func TestMoveFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Tasks != 39 || report.Claims != 42 || report.Grants != 39 || report.Jobs != 40 || report.Webhooks != 3 || report.Released == 0 || report.Took <= 0 {
+	if report.Tasks != 43 || report.Claims != 46 || report.Grants != 43 || report.Jobs != 44 || report.Webhooks != 3 ||
+		report.Delegations != 3 || report.Inbox != 2 || report.Peers != 2 || report.Released == 0 || report.Took <= 0 {
 		t.Errorf("report: %+v", report)
 	}
 	want := map[string][2]int64{"tasks": {report.Tasks, report.Tasks}, "events": {report.Events, report.Events}}
