@@ -2,34 +2,21 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
+	"sync/atomic"
 
 	"handoff.example/handoff/a2a"
 )
-
-// bindings are those that the client speaks.
-var bindings = []string{a2a.BindingJSONRPC, a2a.BindingREST}
 
 // Client speaks to one agent over one of its interfaces. It is safe for use by
 // several goroutines.
 type Client struct {
 	card    *a2a.AgentCard
-	iface   a2a.AgentInterface
-	address string // of the interface, for errors
 	opts    Options
-	binding binding
-}
-
-// binding carries operations to the agent.
-type binding interface {
-	// unary decodes the answer into out, unless it is nil.
-	unary(ctx context.Context, r *request, out a2a.Decodable) error
-	stream(ctx context.Context, r *request) (*Stream, error)
+	routes  []*route // in the order of preference; one unless Options.Fallback is set
+	current atomic.Int32
 }
 
 // request is an operation in the form of either binding.
@@ -73,28 +60,23 @@ func New(card *a2a.AgentCard, opts Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client options: %w", err)
 	}
-	iface, err := choose(card, opts.Transports)
+	interfaces, err := choose(card, opts.Transports)
 	if err != nil {
 		return nil, err
 	}
-	address, err := parseAddress(iface.URL)
-	if err != nil {
-		return nil, fmt.Errorf("agent %q: %w", card.Name, err)
-	}
-	if err := pin(address, &opts); err != nil {
-		return nil, fmt.Errorf("agent %q: %w", card.Name, err)
-	}
-	c := &Client{card: card, iface: iface, address: redact(address), opts: opts}
-	old := isOld(iface)
-	tenant := iface.Tenant
-	if old {
-		opts.Version, tenant = a2a.Version03.String(), "" // 0.3 has no tenants
-	}
-	link := newLink(opts)
-	if strings.EqualFold(iface.ProtocolBinding, a2a.BindingREST) {
-		c.binding = &rest{link: link, base: address, tenant: tenant, old: old}
-	} else {
-		c.binding = &jsonRPC{link: link, url: address, old: old}
+	opts.http2 = opts.http2.of(opts.HTTPClient)
+	c := &Client{card: card, opts: opts}
+	for i, iface := range interfaces {
+		r, err := newRoute(iface, opts)
+		switch {
+		case err == nil:
+			c.routes = append(c.routes, r)
+		case i == 0:
+			return nil, fmt.Errorf("agent %q: %w", card.Name, err)
+		}
+		if !opts.Fallback {
+			break
+		}
 	}
 	return c, nil
 }
@@ -110,98 +92,13 @@ func (c *Client) With(change func(*Options)) (*Client, error) {
 // Card returns the agent's card. It must not be changed.
 func (c *Client) Card() *a2a.AgentCard { return c.card }
 
-// Interface returns the interface of the card that the client uses.
-func (c *Client) Interface() a2a.AgentInterface { return c.iface }
+// Interface returns the interface of the card that the client uses: with
+// Options.Fallback, the one that answered last.
+func (c *Client) Interface() a2a.AgentInterface { return c.route().iface }
+
+func (c *Client) route() *route { return c.routes[c.current.Load()] }
 
 // Streams reports whether the card declares streaming.
 func (c *Client) Streams() bool { return declared(c.card.Capabilities.Streaming) }
 
 func declared(capability *bool) bool { return capability != nil && *capability }
-
-// InterfaceError says that the client speaks none of an agent's interfaces.
-type InterfaceError struct {
-	Agent   string
-	Offered []a2a.AgentInterface
-}
-
-// Error names what the card offers and what the client speaks.
-func (e *InterfaceError) Error() string {
-	offered := make([]string, len(e.Offered))
-	for i, f := range e.Offered {
-		offered[i] = fmt.Sprintf("%s %s at %s", f.ProtocolBinding, f.ProtocolVersion, f.URL)
-	}
-	text := strings.Join(offered, ", ")
-	if text == "" {
-		text = "nothing"
-	}
-	return fmt.Sprintf("agent %q offers no interface that is spoken here (%s; protocol 1.x and 0.3); it offers %s",
-		e.Agent, strings.Join(bindings, ", "), text)
-}
-
-// choose returns the interface to use: the first of the most preferred binding,
-// or the first of all. Those of 0.3 count when there are no others.
-func choose(card *a2a.AgentCard, preferred []string) (a2a.AgentInterface, error) {
-	var spoken, old []a2a.AgentInterface
-	for _, f := range card.SupportedInterfaces {
-		switch {
-		case !slices.ContainsFunc(bindings, sameFold(f.ProtocolBinding)):
-		case speaks(f.ProtocolVersion):
-			spoken = append(spoken, f)
-		case isOld(f):
-			old = append(old, f)
-		}
-	}
-	if len(spoken) == 0 {
-		spoken = old
-	}
-	if len(spoken) == 0 {
-		return a2a.AgentInterface{}, &InterfaceError{Agent: card.Name, Offered: card.SupportedInterfaces}
-	}
-	for _, binding := range preferred {
-		for _, f := range spoken {
-			if strings.EqualFold(binding, f.ProtocolBinding) {
-				return f, nil
-			}
-		}
-	}
-	return spoken[0], nil
-}
-
-func sameFold(a string) func(string) bool {
-	return func(b string) bool { return strings.EqualFold(a, b) }
-}
-
-// parseAddress reads the address of an interface.
-func parseAddress(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || originOf(u) == "":
-		return nil, fmt.Errorf("the interface URL %q is not an absolute http or https URL", text)
-	case u.User != nil:
-		return nil, errors.New("the interface URL carries credentials")
-	}
-	u.Fragment = ""
-	return u, nil
-}
-
-// pin checks that credentials may go to that address: a card could name any.
-func pin(address *url.URL, opts *Options) error {
-	if opts.Credentials == nil {
-		return nil
-	}
-	if opts.CardURL == "" && len(opts.Origins) == 0 {
-		return errors.New("credentials need Options.CardURL or Options.Origins, which say where they may go")
-	}
-	if isFileURL(opts.CardURL) && len(opts.Origins) == 0 {
-		return nil // whoever keeps the file decides what it says
-	}
-	if origins := newOriginSet(opts); !origins.allows(address) {
-		return &TransportError{
-			Kind: KindRefused,
-			Op:   "Connect",
-			URL:  redact(address),
-			Err:  fmt.Errorf("origin not allowed: the card names %s; list it in Origins if credentials may go there", originOf(address)),
-		}
-	}
-	return nil
-}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestCredentials(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		for name, tt := range map[string]struct {
 			credentials client.Credentials
 			got         func(r *http.Request) string
@@ -44,7 +44,7 @@ func TestCredentials(t *testing.T) {
 }
 
 func TestCredentialsThatFail(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.result(task("t-1", "TASK_STATE_WORKING")) })
 		broken := errors.New("no token today")
 		for _, credentials := range []client.Credentials{
@@ -67,7 +67,7 @@ type userKey struct{}
 
 // Two users of one client send a token each.
 func TestCredentialsOfTheCall(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		tokens := make(chan string, 1)
 		p := newPeer(t, binding, func(x *exchange) {
 			tokens <- x.r.Header.Get("Authorization")
@@ -109,7 +109,7 @@ func (c *rotating) Refresh(_ context.Context, challenges []string) error {
 }
 
 func TestRefreshAfter401(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		accept := "Bearer 1"
 		p := newPeer(t, binding, func(x *exchange) {
 			if x.r.Header.Get("Authorization") != accept {
@@ -143,14 +143,16 @@ func TestRefreshAfter401(t *testing.T) {
 
 // Credentials never follow a redirect to another origin.
 func TestCrossOriginRedirects(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		var hits atomic.Int32
 		var got http.Header
-		canary := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		canary := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			hits.Add(1)
 			got = r.Header
 			http.Error(w, "no", http.StatusNotFound)
 		}))
+		canary.Config.Protocols = withH2C()
+		canary.Start()
 		t.Cleanup(canary.Close)
 		p := newPeer(t, binding, func(x *exchange) {
 			http.Redirect(x.w, x.r, canary.URL+"/", http.StatusTemporaryRedirect)
@@ -174,7 +176,7 @@ func TestCrossOriginRedirects(t *testing.T) {
 }
 
 func TestRedirectWithinTheOrigin(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		var bodies []string
 		p := newPeer(t, binding, func(x *exchange) {
 			bodies = append(bodies, x.op+" "+x.r.Header.Get("Authorization"))
@@ -195,9 +197,11 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 
 // Nothing goes from https to http, allowed origin or not.
 func TestRedirectFromHTTPSToHTTP(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		plain := newPeer(t, binding, func(x *exchange) { x.result(task("t-1", "TASK_STATE_WORKING")) })
-		secure := httptest.NewTLSServer(http.RedirectHandler(plain.server.URL, http.StatusTemporaryRedirect))
+		secure := httptest.NewUnstartedServer(http.RedirectHandler(plain.server.URL, http.StatusTemporaryRedirect))
+		secure.EnableHTTP2 = true
+		secure.StartTLS()
 		t.Cleanup(secure.Close)
 		c, err := client.New(newCard(binding, secure.URL), client.Options{HTTPClient: secure.Client(), Origins: []string{"*"}})
 		if err != nil {
@@ -212,7 +216,7 @@ func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 
 // A redirect that would turn a send into a GET is refused.
 func TestRedirectThatChangesTheMethod(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { http.Redirect(x.w, x.r, "/elsewhere", http.StatusFound) })
 		_, err := p.client(t, client.Options{}).SendMessage(t.Context(), hello())
 		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindRefused || p.seen() != "SendMessage" {
@@ -259,7 +263,7 @@ func TestCardThatNamesAnotherOrigin(t *testing.T) {
 }
 
 func TestWith(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		var got string
 		p := newPeer(t, binding, func(x *exchange) {
 			got = x.r.Header.Get("Authorization")

@@ -294,15 +294,16 @@ func TestChoiceOfInterface(t *testing.T) {
 		preferred []string
 		want      string
 	}{
-		{"order of the card", all, nil, "https://h.test/HTTP+JSON1.0"},
+		{"order of the card", all, nil, "https://h.test/GRPC1.0"},
 		{"order of the client", all, []string{"JSONRPC"}, "https://h.test/JSONRPC1.0"},
+		{"gRPC of 0.3", []a2a.AgentInterface{iface("GRPC", "0.3")}, nil, "https://h.test/GRPC0.3"},
 		{"later minor version", all[4:], nil, "https://h.test/JSONRPC1.1.4"},
 		{"preference that is not offered", all[2:3], []string{"JSONRPC"}, "https://h.test/HTTP+JSON1.0"},
-		{"before 1.0, when there is nothing else", all[:2], []string{"HTTP+JSON"}, "https://h.test/JSONRPC0.3"},
-		{"HTTP+JSON before 1.0", []a2a.AgentInterface{all[0], iface("HTTP+JSON", "0.3")}, nil, "https://h.test/HTTP+JSON0.3"},
+		{"before 1.0, when there is nothing else", all[1:2], []string{"HTTP+JSON"}, "https://h.test/JSONRPC0.3"},
+		{"HTTP+JSON before 1.0", []a2a.AgentInterface{iface("CUSTOM", "1.0"), iface("HTTP+JSON", "0.3")}, nil, "https://h.test/HTTP+JSON0.3"},
 		{"before 1.0, in the order of the card", []a2a.AgentInterface{iface("HTTP+JSON", "0.3"), all[1]}, nil, "https://h.test/HTTP+JSON0.3"},
 		{"before 1.0, in the order of the client", []a2a.AgentInterface{iface("HTTP+JSON", "0.3"), all[1]}, []string{"JSONRPC"}, "https://h.test/JSONRPC0.3"},
-		{"nothing that is spoken", []a2a.AgentInterface{all[0], iface("GRPC", "0.3"), iface("JSONRPC", "0.2")}, nil, ""},
+		{"nothing that is spoken", []a2a.AgentInterface{iface("CUSTOM", "1.0"), iface("GRPC", "0.2"), iface("JSONRPC", "0.2")}, nil, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -312,7 +313,7 @@ func TestChoiceOfInterface(t *testing.T) {
 			c, err := client.New(card, client.Options{Transports: tt.preferred})
 			if tt.want == "" {
 				e, ok := errors.AsType[*client.InterfaceError](err)
-				if !ok || !strings.Contains(e.Error(), "it offers GRPC 1.0 at https://h.test/GRPC1.0, GRPC 0.3 at") {
+				if !ok || !strings.Contains(e.Error(), "it offers CUSTOM 1.0 at https://h.test/CUSTOM1.0, GRPC 0.2 at") {
 					t.Errorf("got %v", err)
 				}
 				return

@@ -139,8 +139,10 @@ func classify(ctx context.Context, err error) (Kind, error) {
 	if _, ok := errors.AsType[*net.OpError](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return KindConnect, err
 	}
-	if strings.HasPrefix(err.Error(), "http2: ") { // GOAWAY and the like have no type
-		return KindConnect, err
+	for _, prefix := range []string{"http2: ", "stream error: ", "connection error: "} { // of HTTP/2; they have no type
+		if strings.HasPrefix(err.Error(), prefix) {
+			return KindConnect, err
+		}
 	}
 	return KindProtocol, err
 }

@@ -26,7 +26,7 @@ func getTask(ctx context.Context, c *client.Client) error {
 }
 
 func TestErrorsOfThePeer(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		sent := &a2a.Error{
 			Code:       a2a.CodeTaskNotCancelable,
 			Message:    "Too late",
@@ -62,7 +62,7 @@ func TestErrorsByStatus(t *testing.T) {
 		{"size", 413, "text/plain", "", a2a.CodeTooLarge, "413"},
 		{"JSON of another kind", 401, "application/json", `{"error":"invalid_token"}`, a2a.CodeUnauthenticated, "invalid_token"},
 	}
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
@@ -172,7 +172,7 @@ func TestJSONRPCErrorUnderAnyStatus(t *testing.T) {
 }
 
 func TestConnectionErrors(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		closed := httptest.NewServer(http.NotFoundHandler())
 		closed.Close()
 		secure := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -227,7 +227,7 @@ func (b brokenTransport) RoundTrip(*http.Request) (*http.Response, error) { retu
 // A transport that does not tell how far it came leaves the error to go by, and
 // doubt counts as sent.
 func TestSentWithoutTrace(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		for _, tt := range []struct {
 			err  error
 			sent bool
@@ -248,7 +248,7 @@ func TestSentWithoutTrace(t *testing.T) {
 }
 
 func TestConnectionBreaksAfterTheRequest(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.cut() })
 		_, err := p.client(t, client.Options{}).SendMessage(t.Context(), hello())
 		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindConnect || !e.Sent {
@@ -261,7 +261,7 @@ func TestConnectionBreaksAfterTheRequest(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.hang() })
 		c := p.client(t, client.Options{CallTimeout: 300 * time.Millisecond, ResponseTimeout: 20 * time.Millisecond})
 		err := getTask(t.Context(), c)
@@ -282,7 +282,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestCancelByTheCaller(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		arrived := make(chan struct{})
 		p := newPeer(t, binding, func(x *exchange) { close(arrived); x.hang() })
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -298,7 +298,7 @@ func TestCancelByTheCaller(t *testing.T) {
 
 // Neither errors nor their parts show a secret of the address.
 func TestErrorsHideSecrets(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.cut() })
 		p.card.SupportedInterfaces[0].URL += "?token=s3cret"
 		c := p.client(t, client.Options{Credentials: client.APIKey("query", "key", "s3cret")})
@@ -312,7 +312,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 }
 
 func TestGiantPartArrivesIntact(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		content := bytes.Repeat([]byte("0123456789abcdef\x00\xff!"), 9<<20/19)
 		part := a2a.Raw(content, "application/octet-stream", "big")
 		event := `{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"a","parts":[` + string(part.AppendJSON(nil)) + `]}}}`
@@ -465,7 +465,7 @@ func TestUnsupportedMediaTypeIsFinal(t *testing.T) {
 
 // A state of a later version does not hide the rest of the answer.
 func TestUnknownStates(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) {
 			if x.op == "ListTasks" {
 				x.result(`{"tasks":[` + task("t-1", "TASK_STATE_PAUSED") + `,` + task("t-2", "TASK_STATE_COMPLETED") + `,` + task("t-3", "NEW") + `]}`)
@@ -494,7 +494,7 @@ func TestUnknownStates(t *testing.T) {
 // A peer that answers about another task than it was asked about is not
 // believed.
 func TestAnotherTaskIsRefused(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.result(task("other", "TASK_STATE_COMPLETED")) })
 		c := p.client(t, client.Options{})
 		_, got := c.GetTask(t.Context(), &a2a.GetTaskRequest{ID: "mine"})

@@ -20,6 +20,7 @@ import (
 type jsonRPC struct {
 	*link
 	url    *url.URL
+	tenant string
 	old    bool // speaks version 0.3
 	lastID atomic.Uint64
 }
@@ -42,6 +43,7 @@ func (b *jsonRPC) newCall(r *request, accept string) (*call, jsontext.Value, err
 	if b.old {
 		body = append(body, params...)
 	} else {
+		setTenant(r.params, b.tenant)
 		body = r.params.AppendJSON(body)
 	}
 	body = append(body, '}')

@@ -59,6 +59,7 @@ type call struct {
 	mediaType string // of the body
 	accept    string
 	header    http.Header // more headers
+	refused   bool        // the agent wants other credentials
 }
 
 // do sends the request and returns the answer, of whatever status. A peer that
@@ -119,7 +120,9 @@ func (l *link) newRequest(ctx context.Context, c *call) (*http.Request, error) {
 	for name, values := range c.header {
 		h[name] = values
 	}
-	h.Set("Accept", c.accept)
+	if c.accept != "" {
+		h.Set("Accept", c.accept)
+	}
 	if c.body != nil {
 		h.Set("Content-Type", c.mediaType)
 	}

@@ -59,10 +59,8 @@ func (c *Client) SendStreamingMessage(ctx context.Context, req *a2a.SendMessageR
 
 func (c *Client) sendRequest(op, path string, req *a2a.SendMessageRequest) *request {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	if r.Configuration != nil && r.Configuration.TaskPushNotificationConfig != nil {
 		configuration, push := *r.Configuration, *r.Configuration.TaskPushNotificationConfig
-		push.Tenant = c.iface.Tenant
 		configuration.TaskPushNotificationConfig = &push
 		r.Configuration = &configuration
 	}
@@ -72,7 +70,6 @@ func (c *Client) sendRequest(op, path string, req *a2a.SendMessageRequest) *requ
 // GetTask returns a task as it is now (A2A §3.1.3).
 func (c *Client) GetTask(ctx context.Context, req *a2a.GetTaskRequest) (*a2a.Task, error) {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	path, err := taskPath(r.ID, "")
 	if err != nil {
 		return nil, err
@@ -86,7 +83,6 @@ func (c *Client) GetTask(ctx context.Context, req *a2a.GetTaskRequest) (*a2a.Tas
 // ListTasks returns one page of the caller's tasks (A2A §3.1.4).
 func (c *Client) ListTasks(ctx context.Context, req *a2a.ListTasksRequest) (*a2a.ListTasksResponse, error) {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	out := new(a2a.ListTasksResponse)
 	return checked(out, c.call(ctx, &request{op: opListTasks, params: &r, method: http.MethodGet, path: "/tasks", query: listQuery(&r)}, out))
 }
@@ -141,7 +137,6 @@ func (c *Client) AllTasks(ctx context.Context, req *a2a.ListTasksRequest) iter.S
 // need not be canceled (A2A §3.1.5).
 func (c *Client) CancelTask(ctx context.Context, req *a2a.CancelTaskRequest) (*a2a.Task, error) {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	path, err := taskPath(r.ID, ":cancel")
 	if err != nil {
 		return nil, err
@@ -164,7 +159,6 @@ func (c *Client) SubscribeAfter(ctx context.Context, req *a2a.SubscribeToTaskReq
 		return nil, notDeclared(a2a.CodeUnsupportedOperation, "streaming")
 	}
 	r := *req
-	r.Tenant = c.iface.Tenant
 	path, err := taskPath(r.ID, ":subscribe")
 	if err != nil {
 		return nil, err
@@ -191,7 +185,6 @@ func (c *Client) SubscribeAfter(ctx context.Context, req *a2a.SubscribeToTaskReq
 // CreateTaskPushNotificationConfig adds a webhook to a task (A2A §3.1.7).
 func (c *Client) CreateTaskPushNotificationConfig(ctx context.Context, req *a2a.TaskPushNotificationConfig) (*a2a.TaskPushNotificationConfig, error) {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	path, err := c.pushPath(r.TaskID, nil)
 	if err != nil {
 		return nil, err
@@ -203,7 +196,6 @@ func (c *Client) CreateTaskPushNotificationConfig(ctx context.Context, req *a2a.
 // GetTaskPushNotificationConfig returns a webhook of a task (A2A §3.1.8).
 func (c *Client) GetTaskPushNotificationConfig(ctx context.Context, req *a2a.GetTaskPushNotificationConfigRequest) (*a2a.TaskPushNotificationConfig, error) {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	path, err := c.pushPath(r.TaskID, &r.ID)
 	if err != nil {
 		return nil, err
@@ -216,7 +208,6 @@ func (c *Client) GetTaskPushNotificationConfig(ctx context.Context, req *a2a.Get
 // (A2A §3.1.9).
 func (c *Client) ListTaskPushNotificationConfigs(ctx context.Context, req *a2a.ListTaskPushNotificationConfigsRequest) (*a2a.ListTaskPushNotificationConfigsResponse, error) {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	path, err := c.pushPath(r.TaskID, nil)
 	if err != nil {
 		return nil, err
@@ -234,7 +225,6 @@ func (c *Client) ListTaskPushNotificationConfigs(ctx context.Context, req *a2a.L
 // again is no error (A2A §3.1.10).
 func (c *Client) DeleteTaskPushNotificationConfig(ctx context.Context, req *a2a.DeleteTaskPushNotificationConfigRequest) error {
 	r := *req
-	r.Tenant = c.iface.Tenant
 	path, err := c.pushPath(r.TaskID, &r.ID)
 	if err != nil {
 		return err
@@ -248,13 +238,13 @@ func (c *Client) GetExtendedAgentCard(ctx context.Context) (*a2a.AgentCard, erro
 	if !declared(c.card.Capabilities.ExtendedAgentCard) && !c.opts.IgnoreCapabilities {
 		return nil, notDeclared(a2a.CodeUnsupportedOperation, "extendedAgentCard")
 	}
-	r := &a2a.GetExtendedAgentCardRequest{Tenant: c.iface.Tenant}
+	r := &a2a.GetExtendedAgentCardRequest{}
 	var raw []byte
 	q := &request{op: opGetExtendedAgentCard, params: r, method: http.MethodGet, path: "/extendedAgentCard", result: &raw}
 	if err := c.call(ctx, q, new(a2a.AgentCard)); err != nil {
 		return nil, err
 	}
-	return verifyCard(c.opts.VerifyCard).parse(ctx, raw, c.address)
+	return verifyCard(c.opts.VerifyCard).parse(ctx, raw, c.route().address)
 }
 
 // call is a unary operation under the ordinary time limit.
@@ -268,11 +258,15 @@ func (c *Client) unary(ctx context.Context, limit time.Duration, r *request, out
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
 		defer cancel()
 	}
-	return c.binding.unary(ctx, r, out)
+	return c.attempt(ctx, func(route *route) error { return route.unary(ctx, r, out) })
 }
 
 func (c *Client) stream(ctx context.Context, r *request) (*Stream, error) {
-	s, err := c.binding.stream(ctx, r)
+	var s *Stream
+	err := c.attempt(ctx, func(route *route) (err error) {
+		s, err = route.stream(ctx, r)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +274,6 @@ func (c *Client) stream(ctx context.Context, r *request) (*Stream, error) {
 	return s, nil
 }
 
-// checked returns out, or nil with the error.
 // asked is checked for a task: a peer that answers with another one than was
 // asked for is not believed.
 func (c *Client) asked(op, id string, t *a2a.Task, err error) (*a2a.Task, error) {
@@ -290,6 +283,7 @@ func (c *Client) asked(op, id string, t *a2a.Task, err error) (*a2a.Task, error)
 	return checked(t, err)
 }
 
+// checked returns out, or nil with the error.
 func checked[T any](out *T, err error) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -299,7 +293,7 @@ func checked[T any](out *T, err error) (*T, error) {
 
 // fail returns the error of an answer that is A2A but not usable.
 func (c *Client) fail(op string, err error) error {
-	return &TransportError{Kind: KindProtocol, Op: op, URL: c.address, Sent: true, Status: http.StatusOK, Err: err}
+	return &TransportError{Kind: KindProtocol, Op: op, URL: c.route().address, Sent: true, Status: http.StatusOK, Err: err}
 }
 
 // notDeclared refuses an operation that the card does not declare (A2A §3.3.4).

@@ -107,7 +107,7 @@ func TestOperations(t *testing.T) {
 			want: &a2a.AgentCard{Name: "More", SupportedInterfaces: []a2a.AgentInterface{{URL: "https://h", ProtocolBinding: "GRPC", ProtocolVersion: "1.0"}}},
 		},
 	}
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		for _, tt := range operations {
 			t.Run(tt.op, func(t *testing.T) {
 				var got *exchange
@@ -155,6 +155,19 @@ func checkForm(t *testing.T, binding string, x *exchange, rest string, params ma
 		}
 		return
 	}
+	if binding == a2a.BindingGRPC {
+		want := map[string]any{"tenant": "acme"}
+		for k, v := range params {
+			want[k] = v
+		}
+		if d := cmp.Diff(want, x.params); d != "" {
+			t.Errorf("message (-want +got):\n%s", d)
+		}
+		if got := x.r.Method + " " + x.r.URL.Path; got != "POST /lf.a2a.v1.A2AService/"+x.op {
+			t.Errorf("the request went to %s", got)
+		}
+		return
+	}
 	if got := x.r.Method + " " + x.r.URL.EscapedPath(); got != rest {
 		t.Errorf("the request went to %s, want %s", got, rest)
 	}
@@ -190,7 +203,7 @@ func stringOf(v any) string {
 }
 
 func TestTenantOfNestedPushConfig(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		var got *exchange
 		p := newPeer(t, binding, func(x *exchange) { got = x; x.result(agentMessage) })
 		p.card.SupportedInterfaces[0].Tenant = "acme"
@@ -211,7 +224,7 @@ func TestTenantOfNestedPushConfig(t *testing.T) {
 }
 
 func TestAllTasks(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) {
 			switch x.params["pageToken"] {
 			case nil:
@@ -236,7 +249,7 @@ func TestAllTasks(t *testing.T) {
 }
 
 func TestAllTasksEndsOnRepeatedToken(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.result(`{"tasks":[],"nextPageToken":"again"}`) })
 		var last error
 		for _, err := range p.client(t, client.Options{}).AllTasks(t.Context(), &a2a.ListTasksRequest{}) {
@@ -249,7 +262,7 @@ func TestAllTasksEndsOnRepeatedToken(t *testing.T) {
 }
 
 func TestCapabilitiesAreChecked(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.result(`{}`) })
 		p.card.Capabilities = a2a.AgentCapabilities{}
 		c := p.client(t, client.Options{})
@@ -276,7 +289,7 @@ func TestCapabilitiesAreChecked(t *testing.T) {
 }
 
 func TestIDsThatNameOtherPaths(t *testing.T) {
-	onBoth(t, func(t *testing.T, binding string) {
+	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.result(task("t", "TASK_STATE_WORKING")) })
 		for _, id := range []string{"", ".", ".."} {
 			_, err := p.client(t, client.Options{}).GetTask(t.Context(), &a2a.GetTaskRequest{ID: id})

@@ -49,6 +49,15 @@ type Options struct {
 	// a2a.BindingREST. Empty takes the order of the card, and so does a card
 	// that has none of them (A2A §8.3.2).
 	Transports []string
+	// Fallback goes on to the next interface of the card when no connection
+	// to the one in use can be made. What may have been sent is never sent
+	// again, and interfaces on an origin that credentials may not go to are left
+	// out.
+	Fallback bool
+	// TryVersion03 sends a request once more in version 0.3 when the agent
+	// answers that it does not know the method: some cards name 1.0 for an
+	// agent that speaks 0.3.
+	TryVersion03 bool
 	// MediaType is the type of request bodies on HTTP+JSON; "" is
 	// a2a.MediaType. A peer that answers 415 is asked once more with
 	// application/json.
@@ -85,6 +94,8 @@ type Options struct {
 	// NoFiles refuses references to local files, for references that come
 	// from somebody else.
 	NoFiles bool
+
+	http2 *http2Client // what gRPC is sent with; New makes it
 }
 
 // withDefaults returns the options with every limit filled in.

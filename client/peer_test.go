@@ -37,6 +37,8 @@ type exchange struct {
 	id      json.RawMessage
 	n       int // how many came before, of any operation
 	started bool
+
+	statusSent bool // over gRPC
 }
 
 type script func(x *exchange)
@@ -57,9 +59,14 @@ func onBoth(t *testing.T, test func(t *testing.T, binding string)) {
 func newPeer(t testing.TB, binding string, s script) *peer {
 	t.Helper()
 	p := &peer{binding: binding}
-	p.server = httptest.NewServer(p.handler(s))
+	p.server = httptest.NewUnstartedServer(p.handler(s))
+	p.server.Config.Protocols = withH2C()
+	p.server.Start()
 	t.Cleanup(p.server.Close)
 	p.card = newCard(binding, p.server.URL)
+	if binding == a2a.BindingGRPC {
+		p.card.SupportedInterfaces[0].URL = p.server.Listener.Addr().String() // as cards have it
+	}
 	return p
 }
 
@@ -103,7 +110,14 @@ func (p *peer) handler(s script) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{peer: p, r: r, w: w}
 		body, _ := io.ReadAll(r.Body)
-		if p.binding == a2a.BindingJSONRPC {
+		switch p.binding {
+		case a2a.BindingGRPC:
+			if err := x.readGRPC(body); err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			defer x.status(0, "")
+		case a2a.BindingJSONRPC:
 			var call struct {
 				ID     json.RawMessage
 				Method string
@@ -114,7 +128,7 @@ func (p *peer) handler(s script) http.Handler {
 				return
 			}
 			x.op, x.id, x.params = call.Method, call.ID, call.Params
-		} else {
+		default:
 			x.op = restOp(r)
 			x.params = map[string]any{}
 			if len(body) > 0 {
@@ -182,10 +196,20 @@ func (x *exchange) wrapError(e *a2a.Error) string {
 }
 
 // result answers with a result.
-func (x *exchange) result(result string) { x.body(http.StatusOK, "application/json", x.wrap(result)) }
+func (x *exchange) result(result string) {
+	if x.peer.binding == a2a.BindingGRPC {
+		x.message(result)
+		return
+	}
+	x.body(http.StatusOK, "application/json", x.wrap(result))
+}
 
 // fail answers with an error.
 func (x *exchange) fail(e *a2a.Error) {
+	if x.peer.binding == a2a.BindingGRPC {
+		x.failGRPC(e)
+		return
+	}
 	status := http.StatusOK
 	if x.peer.binding == a2a.BindingREST {
 		status = e.Code.HTTPStatus()
@@ -201,12 +225,34 @@ func (x *exchange) body(status int, mediaType, body string) {
 }
 
 // event sends an event of a stream and flushes it.
-func (x *exchange) event(event string) { x.frame("data: " + x.wrap(event) + "\n\n") }
+func (x *exchange) event(event string) {
+	if x.peer.binding == a2a.BindingGRPC {
+		x.message(event)
+		return
+	}
+	x.frame("data: " + x.wrap(event) + "\n\n")
+}
 
-// frame sends bytes of a stream and flushes them.
+// frame sends bytes of a stream and flushes them. Over gRPC there are no such
+// bytes.
 func (x *exchange) frame(frame string) {
+	if x.peer.binding != a2a.BindingGRPC {
+		x.write(frame)
+	}
+}
+
+// failEvent ends a stream with an error.
+func (x *exchange) failEvent(e *a2a.Error) {
+	if x.peer.binding == a2a.BindingGRPC {
+		x.failGRPC(e)
+		return
+	}
+	x.frame("data: " + x.wrapError(e) + "\n\n")
+}
+
+func (x *exchange) write(frame string) {
 	if !x.started {
-		x.w.Header().Set("Content-Type", "text/event-stream")
+		x.w.Header().Set("Content-Type", map[bool]string{true: "application/grpc", false: "text/event-stream"}[x.peer.binding == a2a.BindingGRPC])
 		x.started = true
 	}
 	io.WriteString(x.w, frame)

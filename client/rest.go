@@ -35,6 +35,7 @@ func (b *rest) newCall(r *request, accept string) (*call, error) {
 		}
 		header = oldHeader(r, &b.opts)
 	case r.hasBody:
+		setTenant(r.params, b.tenant)
 		body = r.params.AppendJSON(make([]byte, 0, 512))
 	}
 	path := strings.TrimRight(b.base.EscapedPath(), "/")

@@ -79,6 +79,9 @@ func newSSEReader(src io.Reader, limit int) *sseReader {
 // dispatched.
 func (r *sseReader) lastEventID() string { return string(r.lastID) }
 
+func (r *sseReader) retryDelay() time.Duration { return r.retry }
+func (r *sseReader) limit() int                { return r.max }
+
 // next returns the next event that has data lines. At the end it returns
 // io.EOF, or the error that the source gave.
 func (r *sseReader) next() (sseEvent, error) {

@@ -28,7 +28,10 @@ type Stream struct {
 	source *eventSource // nil for a stream of one event that is here already
 	decode func(frame []byte, out *a2a.StreamResponse) error
 	fail   func(kind Kind, err error) *TransportError
-	single *a2a.StreamResponse
+	// refused returns the error that the peer ended the stream with, or nil when
+	// err is not one; nil where errors come as events.
+	refused func(err error) *a2a.Error
+	single  *a2a.StreamResponse
 
 	err    error // what every further Next returns
 	size   int   // of the last event, in bytes
@@ -131,6 +134,11 @@ func (s *Stream) frameFailed(frame sseEvent, err error) error {
 // readFailed returns the error of a stream that cannot be read further.
 func (s *Stream) readFailed(err error) error {
 	ctx := s.source.ctx
+	if s.refused != nil && !s.ended {
+		if e := s.refused(err); e != nil {
+			return e
+		}
+	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, net.ErrClosed):
 		return net.ErrClosed
@@ -139,8 +147,8 @@ func (s *Stream) readFailed(err error) error {
 	case errors.Is(cause, errIdle):
 		return s.atEnd(s.fail(KindTimeout, errIdle))
 	case errors.Is(err, errFrameTooLarge):
-		return s.fail(KindProtocol, fmt.Errorf("%w: one event has more than %d bytes", ErrTooLarge, s.source.reader.max))
-	case corrupt(err):
+		return s.fail(KindProtocol, fmt.Errorf("%w: one event has more than %d bytes", ErrTooLarge, s.source.reader.limit()))
+	case corrupt(err) || errors.Is(err, errBadFrame):
 		return s.fail(KindProtocol, err)
 	}
 	kind, cause := classify(ctx, err)
@@ -212,7 +220,7 @@ func (s *Stream) RetryDelay() time.Duration {
 	if s.source == nil {
 		return 0
 	}
-	return s.source.reader.retry
+	return s.source.reader.retryDelay()
 }
 
 // Close ends the stream. The task goes on. It may be called at any time, also
@@ -241,19 +249,39 @@ func (s *Stream) Resume(ctx context.Context) (*Stream, error) {
 	return next, nil
 }
 
+// frameReader reads the events of a stream from its connection.
+type frameReader interface {
+	// next returns the next event, or io.EOF at the proper end of the stream.
+	next() (sseEvent, error)
+	lastEventID() string
+	retryDelay() time.Duration // that the peer asks for; zero when it does not
+	limit() int                // bytes of one event
+}
+
 // eventSource is the connection of a stream.
 type eventSource struct {
-	reader *sseReader
-	body   io.ReadCloser
+	reader frameReader
+	body   io.ReadCloser // nil until the answer begins
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	idle   *idleTimer
 }
 
+// newEventSource returns a connection that is to be opened in its context. The
+// idle timeout runs from now on.
+func newEventSource(ctx context.Context, idle time.Duration) *eventSource {
+	s := &eventSource{}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.idle = newIdleTimer(idle, s.cancel)
+	return s
+}
+
 func (s *eventSource) close() {
 	s.cancel(net.ErrClosed)
 	s.idle.stop()
-	s.body.Close()
+	if s.body != nil {
+		s.body.Close()
+	}
 }
 
 // settle gives the peer a moment to end the stream by itself, so that the
@@ -311,20 +339,18 @@ func (t *idleTimer) stop() { t.timer.Stop() }
 // openStream sends the request and waits for the head of the answer. Until then
 // an error is that of an ordinary call.
 func (l *link) openStream(ctx context.Context, c *call, do func(context.Context, *call) (*http.Response, error), decode func([]byte, *a2a.StreamResponse) error) (*Stream, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	idle := newIdleTimer(l.opts.IdleTimeout, cancel)
-	s, err := l.receiveStream(ctx, c, do, decode)
+	source := newEventSource(ctx, l.opts.IdleTimeout)
+	s, err := l.receiveStream(source, c, do, decode)
 	if err != nil || s.single != nil {
-		idle.stop()
-		cancel(nil)
+		source.close()
 		return s, err
 	}
-	idle.pause()
-	s.source.cancel, s.source.idle = cancel, idle
+	source.idle.pause()
 	return s, nil
 }
 
-func (l *link) receiveStream(ctx context.Context, c *call, do func(context.Context, *call) (*http.Response, error), decode func([]byte, *a2a.StreamResponse) error) (*Stream, error) {
+func (l *link) receiveStream(source *eventSource, c *call, do func(context.Context, *call) (*http.Response, error), decode func([]byte, *a2a.StreamResponse) error) (*Stream, error) {
+	ctx := source.ctx
 	resp, err := do(ctx, c)
 	if err != nil {
 		return nil, err
@@ -337,8 +363,9 @@ func (l *link) receiveStream(ctx context.Context, c *call, do func(context.Conte
 		fail:   func(kind Kind, err error) *TransportError { return l.fail(c, kind, true, err) },
 	}
 	if answerType(resp) == mediaEvents {
-		s.source = &eventSource{body: resp.Body, ctx: ctx}
-		s.source.reader = newSSEReader(s.source, l.opts.MaxFrame)
+		source.body = resp.Body
+		source.reader = newSSEReader(source, l.opts.MaxFrame)
+		s.source = source
 		return s, nil
 	}
 	// A peer that does not stream answers with the result alone: a stream of

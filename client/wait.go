@@ -221,7 +221,7 @@ func (w *waiter) poll(ctx context.Context) (done bool, err error) {
 		return false, nil
 	case <-ctx.Done():
 		kind, cause := classify(ctx, ctx.Err())
-		return false, &TransportError{Kind: kind, Op: "Wait", URL: w.client.address, Sent: true, Err: cause}
+		return false, &TransportError{Kind: kind, Op: "Wait", URL: w.client.route().address, Sent: true, Err: cause}
 	}
 }
 

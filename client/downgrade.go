@@ -1,0 +1,55 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"handoff.example/handoff/a2a"
+)
+
+// downgrade speaks 1.0 to an agent whose card names it, and 0.3 once the agent
+// has said that it does not know the methods of 1.0: an agent that does not know
+// a method has done nothing.
+type downgrade struct {
+	now, old binding
+	isOld    atomic.Bool
+}
+
+var _ binding = (*downgrade)(nil)
+
+func (d *downgrade) unary(ctx context.Context, r *request, out a2a.Decodable) error {
+	return d.attempt(func(b binding) error { return b.unary(ctx, r, out) })
+}
+
+func (d *downgrade) stream(ctx context.Context, r *request) (s *Stream, err error) {
+	err = d.attempt(func(b binding) error {
+		s, err = b.stream(ctx, r)
+		return err
+	})
+	return s, err
+}
+
+func (d *downgrade) attempt(call func(binding) error) error {
+	if d.isOld.Load() {
+		return call(d.old)
+	}
+	err := call(d.now)
+	if !errors.Is(err, &a2a.Error{Code: a2a.CodeMethodNotFound}) {
+		return err
+	}
+	second := call(d.old)
+	if errors.Is(second, &a2a.Error{Code: a2a.CodeMethodNotFound}) || unsupported(second) {
+		return err
+	}
+	// Whatever else it answers, it knows the method.
+	if _, spoke := errors.AsType[*a2a.Error](second); spoke || second == nil {
+		d.isOld.Store(true)
+	}
+	return second
+}
+
+// unsupported reports whether 0.3 has no such operation.
+func unsupported(err error) bool {
+	return errors.Is(err, &a2a.Error{Code: a2a.CodeUnsupportedOperation})
+}

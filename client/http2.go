@@ -1,0 +1,47 @@
+package client
+
+import (
+	"net/http"
+	"sync"
+)
+
+// http2Client is what gRPC is sent with: a client's transport, speaking HTTP/2
+// also where there is no TLS to agree on it (h2c, RFC 9113 §3.3).
+type http2Client struct {
+	from      *http.Client
+	transport func() http.RoundTripper
+}
+
+// of returns what speaks HTTP/2 for a client. Clients that share their http.Client
+// share it, and so the connections.
+func (h *http2Client) of(from *http.Client) *http2Client {
+	if h != nil && h.from == from {
+		return h
+	}
+	return &http2Client{from, sync.OnceValue(func() http.RoundTripper { return speakHTTP2(from.Transport) })}
+}
+
+// speakHTTP2 returns a transport like base. One that says how it speaks HTTP/2 does
+// so; one of another kind than net/http's has to do so by itself.
+func speakHTTP2(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	switch t := base.(type) {
+	case interface{ HTTP2Only() http.RoundTripper }:
+		return t.HTTP2Only()
+	case *http.Transport:
+		return http2Only(t)
+	}
+	return base
+}
+
+// http2Only returns a transport like t, with the same dialer and settings, that
+// speaks nothing but HTTP/2.
+func http2Only(t *http.Transport) *http.Transport {
+	t = t.Clone()
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP2(true)
+	t.Protocols.SetUnencryptedHTTP2(true)
+	return t
+}
