@@ -35,11 +35,11 @@ func (d *downgrade) attempt(call func(binding) error) error {
 		return call(d.old)
 	}
 	err := call(d.now)
-	if !errors.Is(err, &a2a.Error{Code: a2a.CodeMethodNotFound}) {
+	if !unknownRoute(err) {
 		return err
 	}
 	second := call(d.old)
-	if errors.Is(second, &a2a.Error{Code: a2a.CodeMethodNotFound}) || unsupported(second) {
+	if unknownRoute(second) || unsupported(second) {
 		return err
 	}
 	// Whatever else it answers, it knows the method.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/netguard"
 )
 
 // Kind says why no usable answer came from a peer.
@@ -125,6 +126,9 @@ func classify(ctx context.Context, err error) (Kind, error) {
 		err = e.Err // its text holds the whole URL, secrets included
 	}
 	if e, ok := errors.AsType[*refusedError](err); ok {
+		return KindRefused, e
+	}
+	if e, ok := errors.AsType[*netguard.BlockedError](err); ok {
 		return KindRefused, e
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {

@@ -41,6 +41,9 @@ func oldPeer(t *testing.T, answers map[string]string) (*httptest.Server, *[]stri
 		answer, ok := answers[call.Method]
 		if !ok {
 			answer = `"error":{"code":-32001,"message":"Task not found"}`
+			if !strings.Contains(call.Method, "/") {
+				answer = `"error":{"code":-32601,"message":"Method not found"}`
+			}
 		}
 		if frames, ok := strings.CutPrefix(answer, "stream "); ok {
 			w.Header().Set("Content-Type", "text/event-stream")

@@ -339,6 +339,16 @@ func (t *checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
+// HTTP2Only returns a transport of the same policy that speaks nothing but HTTP/2,
+// also without TLS, which is what gRPC needs.
+func (t *checkedTransport) HTTP2Only() http.RoundTripper {
+	base := t.base.Clone()
+	base.Protocols = new(http.Protocols)
+	base.Protocols.SetHTTP2(true)
+	base.Protocols.SetUnencryptedHTTP2(true)
+	return &checkedTransport{guard: t.guard, named: t.named, base: base}
+}
+
 // CloseIdleConnections closes what is in the pool.
 func (t *checkedTransport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 

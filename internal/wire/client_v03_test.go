@@ -19,7 +19,7 @@ import (
 // card03 returns the part of a combined card that is for clients of 0.3.
 func card03(t *testing.T, origin, binding string) []byte {
 	yes := true
-	at := map[string]string{a2a.BindingJSONRPC: origin + "/agents/quote/rpc", a2a.BindingREST: origin + "/agents/quote/"}[binding]
+	at := map[string]string{a2a.BindingJSONRPC: origin + "/agents/quote/rpc", a2a.BindingREST: origin + "/agents/quote/", a2a.BindingGRPC: strings.TrimPrefix(origin, "http://")}[binding]
 	combined := v03.AppendCard(nil, &a2a.AgentCard{
 		Name: "Quote", Description: "Quotes.", Version: "1",
 		DefaultInputModes: []string{"text/plain"}, DefaultOutputModes: []string{"text/plain"},
@@ -86,6 +86,21 @@ func dial03(t *testing.T, binding string) (*client.Client, *requests) {
 	return c, asked
 }
 
+// dialGRPC returns a client of version 1.0 over gRPC.
+func dialGRPC(t *testing.T) *client.Client {
+	t.Helper()
+	n := pushing(t, setting{agent: both})
+	yes := true
+	c, err := client.New(&a2a.AgentCard{
+		Name: "Quote", Capabilities: a2a.AgentCapabilities{Streaming: &yes, PushNotifications: &yes, ExtendedAgentCard: &yes},
+		SupportedInterfaces: []a2a.AgentInterface{{URL: strings.TrimPrefix(n.base, "http://"), ProtocolBinding: a2a.BindingGRPC, ProtocolVersion: "1.0", Tenant: "quote"}},
+	}, client.Options{HTTPClient: n.client})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // says returns a message of parts.
 func says(parts ...a2a.Part) *a2a.SendMessageRequest {
 	return &a2a.SendMessageRequest{Message: client.NewMessage(parts...)}
@@ -116,13 +131,19 @@ func told(t *testing.T, s *client.Stream, err error) string {
 	}
 }
 
-// The client and the node speak 0.3 to each other.
+// The client and the node speak 0.3 to each other, and 1.0 over gRPC.
 func TestClientOfVersion03(t *testing.T) {
 	t.Parallel()
-	for _, binding := range []string{a2a.BindingJSONRPC, a2a.BindingREST} {
+	for _, binding := range []string{a2a.BindingJSONRPC, a2a.BindingREST, a2a.BindingGRPC, "GRPC of 1.0"} {
 		t.Run(binding, func(t *testing.T) {
 			t.Parallel()
-			c, asked := dial03(t, binding)
+			var c *client.Client
+			asked, old := new(requests), binding != "GRPC of 1.0"
+			if old {
+				c, asked = dial03(t, binding)
+			} else {
+				c = dialGRPC(t)
+			}
 			ctx := t.Context()
 
 			parts := []a2a.Part{a2a.Text("echo hi"), a2a.Raw([]byte{0, 1, 0xFF}, "application/pdf", "f"), {Kind: a2a.PartData, Data: a2a.JSON(`{"n":[1]}`)}}
@@ -183,19 +204,29 @@ func TestClientOfVersion03(t *testing.T) {
 				t.Errorf("the rest of the subscription: %s", got)
 			}
 			sent := len(asked.all())
-			if _, err := c.ListTasks(ctx, &a2a.ListTasksRequest{}); a2a.CodeOf(err) != a2a.CodeUnsupportedOperation || len(asked.all()) != sent {
+			tasks, err := c.ListTasks(ctx, &a2a.ListTasksRequest{Status: a2a.StateCanceled, IncludeArtifacts: true})
+			switch {
+			case strings.HasPrefix(binding, a2a.BindingGRPC): // which has it in 0.3 too
+				if err != nil || len(tasks.Tasks) != 1 || tasks.Tasks[0].ID != id || tasks.TotalSize != 1 {
+					t.Errorf("ListTasks: %+v, %v", tasks, err)
+				}
+			case a2a.CodeOf(err) != a2a.CodeUnsupportedOperation || len(asked.all()) != sent:
 				t.Errorf("ListTasks: %v", err)
 			}
 			if _, err := c.GetTask(ctx, &a2a.GetTaskRequest{ID: "no"}); a2a.CodeOf(err) != a2a.CodeTaskNotFound {
 				t.Errorf("no such task: %v", err)
 			}
-			if _, err := c.GetExtendedAgentCard(ctx); a2a.CodeOf(err) != a2a.CodeExtendedAgentCardNotConfigured {
+			none := a2a.CodeExtendedAgentCardNotConfigured
+			if !old {
+				none = a2a.CodeUnsupportedOperation
+			}
+			if _, err := c.GetExtendedAgentCard(ctx); a2a.CodeOf(err) != none {
 				t.Errorf("no extended card: %v", err)
 			}
 			if _, err := c.SendMessage(ctx, says()); a2a.CodeOf(err) != a2a.CodeInvalidParams {
 				t.Errorf("no parts: %v", err)
 			}
-			if binding == a2a.BindingJSONRPC {
+			if binding != a2a.BindingREST {
 				return
 			}
 			at := "v1/tasks/" + id
