@@ -1,6 +1,6 @@
-// Package client talks to A2A 1.0 agents over JSON-RPC and HTTP+JSON: it finds
-// an agent's card, chooses one of its interfaces, sends messages, reads streams
-// and waits for tasks.
+// Package client talks to A2A 1.0 agents over JSON-RPC, HTTP+JSON and gRPC: it
+// finds an agent's card, chooses one of its interfaces, sends messages, reads
+// streams and waits for tasks.
 //
 //	c, err := client.Dial(ctx, "https://agents.example.com/agents/quote/", client.Options{})
 //	answer, err := c.SendMessage(ctx, &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text("hello"))})

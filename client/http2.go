@@ -18,12 +18,18 @@ func (h *http2Client) of(from *http.Client) *http2Client {
 	if h != nil && h.from == from {
 		return h
 	}
-	return &http2Client{from, sync.OnceValue(func() http.RoundTripper { return speakHTTP2(from.Transport) })}
+	return &http2Client{from, sync.OnceValue(func() http.RoundTripper { return HTTP2Only(from.Transport) })}
 }
 
-// speakHTTP2 returns a transport like base. One that says how it speaks HTTP/2 does
-// so; one of another kind than net/http's has to do so by itself.
-func speakHTTP2(base http.RoundTripper) http.RoundTripper {
+// HTTP2Only returns a transport like base, or like http.DefaultTransport, that
+// speaks nothing but HTTP/2, also where there is no TLS. It is what gRPC is sent
+// with. A transport that wraps another one can have a method
+//
+//	HTTP2Only() http.RoundTripper
+//
+// that wraps what HTTP2Only returns for the other; one without it, and not of
+// package http, is used as it is and has to speak HTTP/2 by itself.
+func HTTP2Only(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
 	}

@@ -182,7 +182,7 @@ func (v *view) skill(s *a2a.AgentSkill) {
 func selected(c *a2a.AgentCard, preferred []string) string {
 	opts := client.Options{}
 	for _, name := range preferred {
-		if binding, err := bindingOf(name); err == nil && binding != a2a.BindingGRPC {
+		if binding, err := bindingOf(name); err == nil {
 			opts.Transports = append(opts.Transports, binding)
 		}
 	}

@@ -127,11 +127,7 @@ func (s *session) options() error {
 		if err != nil {
 			return err
 		}
-		if binding != a2a.BindingGRPC { // a card that offers it is spoken to otherwise
-			s.opts.Transports = append(s.opts.Transports, binding)
-		} else if s.log != nil {
-			s.log.printf("transport GRPC is not spoken here and skipped")
-		}
+		s.opts.Transports = append(s.opts.Transports, binding)
 	}
 	s.opts.Credentials = s.credentials(list)
 	return nil

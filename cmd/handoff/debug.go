@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"handoff.example/handoff/client"
 )
 
 // redacted stands for what is not shown.
@@ -133,11 +135,16 @@ type loggedTransport struct {
 	log  *wireLog
 }
 
+// HTTP2Only is for the client, which speaks gRPC.
+func (t *loggedTransport) HTTP2Only() http.RoundTripper {
+	return &loggedTransport{base: client.HTTP2Only(t.base), log: t.log}
+}
+
 // RoundTrip sends the request.
 func (t *loggedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	t.log.printf("> %s %s", r.Method, t.log.address(r.URL))
 	t.log.header(">", r.Header)
-	if r.GetBody != nil {
+	if r.GetBody != nil && !isProtobuf(r.Header) {
 		if body, err := r.GetBody(); err == nil {
 			data, _ := io.ReadAll(io.LimitReader(body, maxLoggedLine+1))
 			t.log.line(">", data)
@@ -153,8 +160,15 @@ func (t *loggedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	t.log.printf("< %s after %s", resp.Status, took)
 	t.log.header("<", resp.Header)
-	resp.Body = &loggedBody{ReadCloser: resp.Body, log: t.log}
+	if !isProtobuf(resp.Header) {
+		resp.Body = &loggedBody{ReadCloser: resp.Body, log: t.log}
+	}
 	return resp, nil
+}
+
+// isProtobuf reports whether a body is one of gRPC, which nobody can read.
+func isProtobuf(h http.Header) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
 }
 
 // line logs a line of a body.
