@@ -17,6 +17,7 @@ var floors = map[string]int{
 	"internal/api":              5,
 	"internal/backend":          5,
 	"internal/wire":             4,
+	"internal/conformance":      4,
 	"client":                    3,
 	"a2ago":                     3,
 	"internal/audit":            3,

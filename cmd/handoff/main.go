@@ -115,6 +115,7 @@ func newRoot(a *app) *cobra.Command {
 		newVersionCommand,
 		newDoctorCommand,
 		newBenchCommand,
+		newConformanceCommand,
 		newDemoCommand,
 		newKeysCommand,
 		newAdminCommand,
