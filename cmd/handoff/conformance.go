@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,6 +82,7 @@ func (a *app) conformance(ctx context.Context, cmd *cobra.Command, o *conformanc
 	if err != nil {
 		return s.discoveryFailure(err)
 	}
+	s.warnOfExtensions()
 	if ctx.Err() != nil {
 		return failf(codeInterrupted, "interrupted")
 	}
@@ -93,6 +95,18 @@ func (a *app) conformance(ctx context.Context, cmd *cobra.Command, o *conformanc
 		return errors.Join(err, exitStatus(code))
 	}
 	return err
+}
+
+// warnOfExtensions tells the extensions without which the agent does little.
+func (s *session) warnOfExtensions() {
+	if s.card == nil {
+		return
+	}
+	for _, e := range s.card.Capabilities.Extensions {
+		if e.Required && !slices.Contains(s.opts.Extensions, e.URI) {
+			s.warn("the card requires the extension %s; to see more, add: --svc-param A2A-Extensions:%s", e.URI, quoteShell(e.URI))
+		}
+	}
 }
 
 // options returns what the run is given. --timeout is the time of the whole run.

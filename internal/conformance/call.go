@@ -153,6 +153,12 @@ func (a *answer) limited() bool {
 	return a.fault != nil && (a.fault.status == "RESOURCE_EXHAUSTED" || a.fault.status == "UNAVAILABLE" || a.fault.reason == "RESOURCE_EXHAUSTED")
 }
 
+// wantsExtension reports whether the answer is that the caller has to declare an
+// extension.
+func (a *answer) wantsExtension() bool {
+	return a.fault != nil && (a.fault.reason == a2a.CodeExtensionSupportRequired.Reason() || a.fault.code == a2a.CodeExtensionSupportRequired.JSONRPC())
+}
+
 // describe tells the answer in one line.
 func (a *answer) describe() string {
 	if a.err != nil {

@@ -274,6 +274,8 @@ func (b *grpcBinding) wrong(a *answer, want a2a.Code) (must, should []string) {
 	}
 	if reason := infoOf(want); reason != "" {
 		must = append(must, wrongInfo(f, reason)...)
+	} else {
+		must = append(must, otherError(f, want)...)
 	}
 	return must, should
 }

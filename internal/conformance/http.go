@@ -140,6 +140,7 @@ func (a *answer) read(body io.ReadCloser) {
 	data, err := netguard.ReadAll(body, maxAnswer)
 	a.body = data
 	if err != nil {
+		a.timeout = errors.Is(err, context.DeadlineExceeded)
 		a.err = fmt.Errorf("read answer: %w", err)
 	}
 }

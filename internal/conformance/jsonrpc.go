@@ -172,6 +172,15 @@ func infoOf(code a2a.Code) string {
 	return code.Reason()
 }
 
+// otherError says that an error which A2A has no ErrorInfo for has that of
+// another one.
+func otherError(f *fault, want a2a.Code) []string {
+	if code, ok := a2a.CodeOfReason(f.reason); ok && code != want && infoOf(code) != "" {
+		return []string{fmt.Sprintf("the reason %q", f.reason)}
+	}
+	return nil
+}
+
 // wrongInfo says in what the ErrorInfo of an error is not that of a reason.
 func wrongInfo(f *fault, reason string) []string {
 	switch {

@@ -24,6 +24,8 @@ type probe struct {
 	observed *observed
 	shape    *shape
 
+	closeIdle func()
+
 	why    string // no credentials go there, and why
 	silent int    // answers in a row that did not come
 	gaveUp string // why nothing more is asked; "" while there is
@@ -143,9 +145,14 @@ func (r *run) newProbe(i a2a.AgentInterface) (*probe, error) {
 		http: way.http, headers: r.opts.Client.Headers, extensions: r.opts.Client.Extensions,
 		credentials: way.credentials, timeout: r.opts.CallTimeout, observed: p.observed,
 	}
+	p.closeIdle = func() {}
+	if way.guard != nil {
+		p.closeIdle = l.http.CloseIdleConnections
+	}
 	switch {
 	case isGRPC:
 		l.http = r.grpcTransport(way, p.address.Scheme == "https")
+		p.closeIdle = l.http.CloseIdleConnections
 		p.binding = &grpcBinding{link: l, base: p.address, tenant: i.Tenant}
 	case strings.EqualFold(i.ProtocolBinding, a2a.BindingREST):
 		p.binding = &rest{link: l, base: p.address, tenant: i.Tenant}
@@ -165,6 +172,9 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 		if c.only != "" && !strings.EqualFold(c.only, i.ProtocolBinding) || c.run == nil {
 			continue
 		}
+		if c.sends && r.opts.Text == "" {
+			continue // it was not asked for
+		}
 		f := r.finding(c, p.name)
 		switch {
 		case err != nil && c.id == "interface.reachable":
@@ -173,8 +183,6 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 			f.skip("%s", p.gaveUp)
 		case ctx.Err() != nil:
 			f.skip("no time was left")
-		case c.sends && r.opts.Text == "":
-			continue // it was not asked for
 		default:
 			c.run(ctx, p, f)
 		}
@@ -182,6 +190,7 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 	}
 	if p.binding != nil {
 		p.cleanUp(ctx)
+		p.closeIdle()
 		if p.done != nil && r.first == nil {
 			r.first = p
 		}
@@ -292,6 +301,8 @@ func (p *probe) answered(f *finding, a *answer) bool {
 		f.skip("%s (%s)", why, a.describe())
 	case a.limited():
 		f.skip("the agent has no time: %s", a.describe())
+	case f.ID != "send.extension" && a.wantsExtension():
+		f.skip("the agent wants an extension that was not declared; name it in A2A-Extensions")
 	default:
 		return true
 	}

@@ -1,0 +1,83 @@
+package conformance_test
+
+import (
+	"net/http"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"handoff.example/handoff/client"
+	"handoff.example/handoff/internal/conformance"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// httpClient returns a client whose connections end with the test.
+func httpClient(t *testing.T) *http.Client {
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// TestOurNodeConforms runs everything on our own node, and finds that every
+// check was passed somewhere.
+func TestOurNodeConforms(t *testing.T) {
+	t.Parallel()
+	passed := map[string]bool{}
+	for _, test := range []struct {
+		file, text string
+		extensions []string
+	}{
+		{file: streaming},
+		{file: streaming, text: "echo hello"},
+		{file: streaming, text: "slow 1"},
+		{file: streaming, text: "ask"},
+		{file: streaming, text: "message hello"},
+		{file: streaming, text: "latefail"},
+		{file: streaming, text: "reject"},
+		{file: noStreaming, text: "slow 1"},
+		{file: extension, text: "echo hello"},
+		{file: extension, text: "echo hello", extensions: []string{"https://fixture.handoff.example/extensions/required/v1"}},
+	} {
+		t.Run(test.file+" "+test.text, func(t *testing.T) {
+			url := listen(t, startNode(t, test.file))
+			report, err := conformance.Run(t.Context(), conformance.Options{
+				Reference: url + agentPath, Text: test.text,
+				Client: client.Options{HTTPClient: httpClient(t), Extensions: test.extensions},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !report.OK || !report.Complete || report.Refused || report.Passed == 0 {
+				t.Errorf("ok %v, complete %v, refused %v, %d passed", report.OK, report.Complete, report.Refused, report.Passed)
+			}
+			for _, r := range report.Results {
+				switch r.Outcome {
+				case conformance.Pass:
+					passed[r.ID] = true
+				case conformance.Skip:
+				default:
+					t.Errorf("%s %s over %s: sent %s, seen %s", r.Outcome, r.ID, r.Interface, r.Sent, r.Seen)
+				}
+			}
+			for _, i := range report.Interfaces {
+				if !i.Exercised {
+					t.Errorf("%s is not exercised: %s", i.Binding, i.Reason)
+				}
+			}
+			if len(report.Interfaces) != 3 {
+				t.Errorf("%d interfaces instead of 3", len(report.Interfaces))
+			}
+		})
+	}
+	// What this agent has not: TestAuthentication and TestSignature look at it.
+	elsewhere := map[string]bool{
+		"auth.required": true, "auth.wrong": true, "auth.challenge": true, "extended.auth": true, "extended.card": true,
+		"card.signature": true, "card.encrypted": true, "capability.push": true, "push.refused": true,
+	}
+	for _, c := range conformance.Checks() {
+		if !passed[c.ID] && !elsewhere[c.ID] {
+			t.Errorf("%s was passed nowhere", c.ID)
+		}
+	}
+}
