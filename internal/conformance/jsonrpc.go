@@ -94,13 +94,10 @@ func (b *jsonRPC) readAnswer(a *answer, data []byte, id any) {
 	case hasResult && hasError && result != nil:
 		b.observed.add(envelope, "%s: both result and error", a.op)
 	}
-	if text(o["jsonrpc"]) != "2.0" {
-		b.observed.add(envelope, "%s: jsonrpc is not \"2.0\"", a.op)
+	// What stands before an agent may refuse a caller in words of its own.
+	if _, ok := o["jsonrpc"]; ok || a.status < http.StatusBadRequest {
+		b.checkEnvelope(a.op, o, id)
 	}
-	if o["id"] != id {
-		b.observed.add(envelope, "%s: the id is %v and not %v", a.op, quoteID(o["id"]), quoteID(id))
-	}
-	b.observed.saw(envelope)
 	if !hasError {
 		a.result = result
 		if result == nil {
@@ -120,6 +117,17 @@ func (b *jsonRPC) readAnswer(a *answer, data []byte, id any) {
 	}
 	if data, ok := e["data"]; ok && data != nil {
 		a.fault.readDetails(data)
+	}
+}
+
+// checkEnvelope compares with JSON-RPC 2.0 §5.
+func (b *jsonRPC) checkEnvelope(op string, o object, id any) {
+	b.observed.saw(envelope)
+	if text(o["jsonrpc"]) != "2.0" {
+		b.observed.add(envelope, "%s: jsonrpc is not \"2.0\"", op)
+	}
+	if o["id"] != id {
+		b.observed.add(envelope, "%s: the id is %s and not %s", op, quoteID(o["id"]), quoteID(id))
 	}
 }
 

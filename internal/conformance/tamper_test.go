@@ -222,3 +222,5 @@ func find(t *testing.T, r *conformance.Report, id, on string) conformance.Result
 	t.Fatalf("there is no result of %s over %s", id, on)
 	return conformance.Result{}
 }
+
+func decode(data []byte, v any) { _ = json.Unmarshal(data, v) }
