@@ -1,0 +1,283 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/client"
+	"handoff.example/handoff/internal/store"
+)
+
+// JobPoll is the kind of the jobs that look at a peer whose delegation is
+// parked.
+const JobPoll = "ledger.poll"
+
+// pushKey is the key of a poll job that a push has made.
+const pushKey = "push"
+
+// retryJob is after how long a job is done again that came too early.
+const retryJob = 500 * time.Millisecond
+
+// pollJob returns the nth look at the peer while the delegation is parked.
+func (w *work) pollJob(n int, wait time.Duration) store.Job {
+	return store.Job{
+		Kind: JobPoll, Task: w.d.Task, Turn: w.t.Number, Key: strconv.Itoa(n), Due: time.Now().Add(jitter(wait)),
+	}
+}
+
+// Poll does a job of the kind JobPoll: it looks at the task of the peer, and
+// starts the next turn only when that has moved.
+func (l *Ledger) Poll(ctx context.Context, job *store.Job) error {
+	row, err := l.opts.Store.Task(ctx, l.opts.Scope, job.Task)
+	if errors.Is(err, store.ErrNotFound) {
+		return l.finish(ctx, job)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case row.State.Terminal():
+		return l.finish(ctx, job)
+	case row.Lease != 0 && job.Key == pushKey:
+		if err := l.opts.Engine.Wake(ctx, job.Task); err != nil {
+			return err
+		}
+		return l.finish(ctx, job)
+	case row.Turn != job.Turn && job.Key != pushKey:
+		return l.finish(ctx, job)
+	case row.Lease != 0: // it is about to be parked
+		return l.again(ctx, job, nil, job.Key, retryJob)
+	}
+	d, err := l.opts.Store.Delegation(ctx, l.opts.Scope, job.Task)
+	if errors.Is(err, store.ErrNotFound) {
+		return l.finish(ctx, job)
+	}
+	if err != nil {
+		return err
+	}
+	if d.RemoteTask == "" || d.Send != store.SendAccepted {
+		return l.wake(ctx, job)
+	}
+	return l.poll(ctx, job, d)
+}
+
+// wake starts the next turn, and finishes the job.
+func (l *Ledger) wake(ctx context.Context, job *store.Job) error {
+	if err := l.opts.Engine.Wake(ctx, job.Task); err != nil {
+		return err
+	}
+	return l.finish(ctx, job)
+}
+
+func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation) error {
+	link, err := l.open(ctx, d)
+	var t *a2a.Task
+	if err == nil {
+		none := 0
+		began := time.Now()
+		t, err = link.Client.GetTask(ctx, &a2a.GetTaskRequest{ID: d.RemoteTask, HistoryLength: &none})
+		if ctx.Err() != nil {
+			return err
+		}
+		l.opts.Peers.Observe(ctx, d.Peer, Observation{Interface: d.Interface, Took: time.Since(began), Err: err})
+	}
+	if err == nil && !sameDigest(d.RemoteDigest, t) ||
+		errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) && d.Attempts+1 >= maxGone {
+		return l.wake(ctx, job)
+	}
+	n, _ := strconv.Atoi(job.Key)
+	var item *store.InboxItem
+	if err != nil {
+		d.Attempts++
+		d.Error = explain(clocked(err, &link))
+		if item, err = l.stuck(ctx, d); err != nil {
+			return err
+		}
+	} else {
+		if d.Attempts >= stuckTries {
+			l.unstick(ctx, d)
+		}
+		d.Seen, d.Attempts, d.Error = time.Now(), 0, ""
+	}
+	if job.Key == pushKey {
+		return l.finish(ctx, job) // the other job goes on
+	}
+	wait := max(l.interval(&link, d, n), asked(err))
+	return l.again(ctx, job, &store.Change{Delegation: d, Item: item}, strconv.Itoa(n+1), wait)
+}
+
+// interval returns the time to the next look at a peer: growing, and the longest
+// from the beginning where news comes by itself or a person is waited for.
+func (l *Ledger) interval(link *Link, d *store.Delegation, n int) time.Duration {
+	wait := link.PollMax
+	if d.Channel != store.ChannelPush && !d.RemoteState.Interrupted() {
+		wait = link.PollMin
+		for range min(n, 40) {
+			if wait = wait * 3 / 2; wait >= link.PollMax {
+				wait = link.PollMax
+				break
+			}
+		}
+	}
+	return jitter(wait)
+}
+
+func (l *Ledger) open(ctx context.Context, d *store.Delegation) (Link, error) {
+	link, err := l.opts.Peers.Open(ctx, d.Peer, User{Tenant: d.Tenant, Subject: d.Owner})
+	if err != nil {
+		return Link{}.withDefaults(), err
+	}
+	return prepared(link)
+}
+
+// finish ends a job.
+func (l *Ledger) finish(ctx context.Context, job *store.Job) error {
+	return l.opts.Store.Commit(ctx, &store.Change{Finish: job.ID})
+}
+
+// again ends a job and makes the next of its kind, with what is to be written
+// along. What the task has become meanwhile is somebody else's.
+func (l *Ledger) again(ctx context.Context, job *store.Job, c *store.Change, key string, wait time.Duration) error {
+	next := *job
+	next.ID, next.Attempt, next.Key, next.Due = 0, 0, key, time.Now().Add(wait)
+	if c == nil {
+		c = &store.Change{}
+	}
+	if c.Delegation != nil {
+		c.Task, c.Guard = c.Delegation.TaskKey, store.Guard{Turn: job.Turn, NoLease: true}
+	}
+	c.Jobs, c.Finish = []store.Job{next}, job.ID
+	err := l.opts.Store.Commit(ctx, c)
+	if errors.Is(err, store.ErrConflict) {
+		return l.finish(ctx, job)
+	}
+	if err == nil {
+		l.opts.Due(next.Due)
+	}
+	return err
+}
+
+// Recall does a job of the kind store.JobRecall: a delegation is over, and its
+// peer may still be at work. It is told to cancel until it has answered.
+func (l *Ledger) Recall(ctx context.Context, job *store.Job) error {
+	wait, cancel := context.WithTimeout(ctx, graceCanceled+time.Second)
+	l.sent(wait, job.Task)
+	cancel()
+	d, err := l.opts.Store.Delegation(ctx, l.opts.Scope, job.Task)
+	if errors.Is(err, store.ErrNotFound) {
+		return l.finish(ctx, job)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case d.Recalled || d.RemoteState.Terminal():
+		return l.finish(ctx, job)
+	case d.RemoteTask == "" && (d.Message == "" || d.Send == store.SendUnsent):
+		return l.recalled(ctx, job, d) // the peer never had it
+	}
+	err = l.recall(ctx, d)
+	if ctx.Err() != nil {
+		return err
+	}
+	if err == nil {
+		return l.recalled(ctx, job, d)
+	}
+	row, terr := l.opts.Store.Task(ctx, l.opts.Scope, job.Task)
+	if terr != nil {
+		return terr
+	}
+	d.Attempts++
+	d.Error = explain(err)
+	if lasting(err) || time.Since(row.StatusAt) > l.opts.Recall {
+		l.log.WarnContext(ctx, "A peer could not be told to cancel", "task", d.Task, "peer", d.Peer, "error", err)
+		return l.commitOver(ctx, job, d, nil)
+	}
+	n, _ := strconv.Atoi(job.Key)
+	next := *job
+	next.ID, next.Attempt, next.Key = 0, 0, strconv.Itoa(n+1)
+	next.Due = time.Now().Add(max(l.backoff(n+1), asked(err)))
+	return l.commitOver(ctx, job, d, &next)
+}
+
+// errNotFound says that a peer tells of no task for a message that it may have.
+var errNotFound = errors.New("the peer tells of no task that has the message")
+
+// recall tells a peer to cancel what it does for a delegation.
+func (l *Ledger) recall(ctx context.Context, d *store.Delegation) error {
+	link, err := l.open(ctx, d)
+	if err != nil {
+		return err
+	}
+	if d.RemoteTask == "" {
+		t, err := l.find(ctx, link.Client, d)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			return errNotFound
+		}
+		d.RemoteTask, d.RemoteContext, d.RemoteState = t.ID, t.ContextID, t.Status.State
+		d.Send, d.Seen = store.SendAccepted, time.Now()
+		if t.Status.State.Terminal() {
+			return nil
+		}
+	}
+	began := time.Now()
+	t, err := link.Client.CancelTask(ctx, &a2a.CancelTaskRequest{ID: d.RemoteTask})
+	if ctx.Err() == nil {
+		l.opts.Peers.Observe(ctx, d.Peer, Observation{Interface: d.Interface, Took: time.Since(began), Err: err})
+	}
+	if err == nil {
+		d.RemoteState, d.Seen = t.Status.State, time.Now()
+		return nil
+	}
+	switch a2a.CodeOf(err) {
+	case a2a.CodeTaskNotCancelable, a2a.CodeTaskNotFound, a2a.CodeUnsupportedOperation, a2a.CodeMethodNotFound:
+		if !isAnswer(err) {
+			return err
+		}
+		// It has answered; how the task is, it may tell too.
+		none := 0
+		if t, gerr := link.Client.GetTask(ctx, &a2a.GetTaskRequest{ID: d.RemoteTask, HistoryLength: &none}); gerr == nil {
+			d.RemoteState = t.Status.State
+		}
+		d.Seen, d.Error = time.Now(), explain(err)
+		return nil
+	}
+	return err
+}
+
+func isAnswer(err error) bool {
+	_, ok := errors.AsType[*a2a.Error](err)
+	_, transport := errors.AsType[*client.TransportError](err)
+	return ok && !transport
+}
+
+// recalled ends a recall that has reached the peer, or had nothing to do.
+func (l *Ledger) recalled(ctx context.Context, job *store.Job, d *store.Delegation) error {
+	d.Recalled = true
+	return l.commitOver(ctx, job, d, nil)
+}
+
+// commitOver writes the row of a delegation that is over. A message that nobody
+// has answered by then is lost.
+func (l *Ledger) commitOver(ctx context.Context, job *store.Job, d *store.Delegation, next *store.Job) error {
+	if next == nil && (d.Send == store.SendUnknown || d.Send == store.SendSending) {
+		d.Send = store.SendLost
+	}
+	c := &store.Change{Task: d.TaskKey, Delegation: d, Finish: job.ID, Guard: store.Guard{NoLease: true}}
+	if next != nil {
+		c.Jobs = []store.Job{*next}
+	}
+	if err := l.opts.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	if next != nil {
+		l.opts.Due(next.Due)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/client"
+	"handoff.example/handoff/internal/store"
+)
+
+// Bounds of a look.
+const (
+	lookPages   = 5
+	lookSize    = 50
+	lookHistory = 20
+	lookSingle  = 20 // tasks that are asked for one by one
+)
+
+// stuckTries is how many tries have to fail before a peer counts as silent.
+const stuckTries = 2
+
+// hintKey is the kept result in which the receiver leaves the id of a task that
+// was pushed while none was known.
+const hintKey = "ledger.hint"
+
+// look finds out whether the message under way has arrived, without sending
+// anything, and takes it down when it has. An error says only that it could not
+// be found out.
+func (w *work) look(ctx context.Context) (found bool, err error) {
+	t, err := w.l.find(ctx, w.link.Client, w.d)
+	if err != nil || t == nil {
+		return false, err
+	}
+	if err := w.identify(t.ID, t.ContextID); err != nil {
+		return false, err
+	}
+	w.d.Send, w.d.RemoteState = store.SendAccepted, t.Status.State
+	w.heard(ctx)
+	if err := w.save(ctx, nil); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// find returns the task of the peer that has the message of a delegation, nil
+// when the peer tells of none.
+func (l *Ledger) find(ctx context.Context, c *client.Client, d *store.Delegation) (*a2a.Task, error) {
+	if d.RemoteTask != "" && !d.RemoteState.Terminal() {
+		t, err := getWithHistory(ctx, c, d.RemoteTask)
+		if err != nil {
+			return nil, err
+		}
+		if holds(t, d.Message) || t.Status.State.Terminal() || moved(d, t) {
+			return t, nil
+		}
+		return nil, nil
+	}
+	if t := l.hinted(ctx, c, d); t != nil {
+		return t, nil
+	}
+	return listed(ctx, c, d)
+}
+
+func getWithHistory(ctx context.Context, c *client.Client, id string) (*a2a.Task, error) {
+	n := lookHistory
+	return c.GetTask(ctx, &a2a.GetTaskRequest{ID: id, HistoryLength: &n})
+}
+
+// holds reports whether a task has a message in its history.
+func holds(t *a2a.Task, id string) bool {
+	for i := range t.History {
+		m := &t.History[i]
+		if m.MessageID == id {
+			return true
+		}
+		var key string
+		if value := member(m.Metadata, metaIdempotency); value != nil && json.Unmarshal(value, &key) == nil && key == "handoff:"+id {
+			return true
+		}
+	}
+	return false
+}
+
+// moved reports whether a task that waited for us has gone on, which nobody but
+// us could have made it do.
+func moved(d *store.Delegation, t *a2a.Task) bool {
+	return d.RemoteState.Interrupted() && statusPart(d.RemoteDigest) != statusDigest(&t.Status)
+}
+
+// hinted returns the task that the peer has pushed to the receiver of this
+// delegation, which nobody else knows.
+func (l *Ledger) hinted(ctx context.Context, c *client.Client, d *store.Delegation) *a2a.Task {
+	value, err := l.opts.Store.Result(ctx, d.TaskKey, hintKey)
+	var id string
+	if err != nil || value == nil || json.Unmarshal(value, &id) != nil || id == "" {
+		return nil
+	}
+	t, err := getWithHistory(ctx, c, id)
+	if err != nil || len(t.History) > 0 && !holds(t, d.Message) {
+		return nil
+	}
+	return t
+}
+
+// listed looks for the message among the recent tasks of the peer.
+func listed(ctx context.Context, c *client.Client, d *store.Delegation) (*a2a.Task, error) {
+	size, history, single := lookSize, lookHistory, 0
+	req := &a2a.ListTasksRequest{
+		ContextID: d.RemoteContext, PageSize: &size, HistoryLength: &history, StatusTimestampAfter: since(d),
+	}
+	for range lookPages {
+		page, err := c.ListTasks(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Tasks {
+			t := &page.Tasks[i]
+			if len(t.History) == 0 && single < lookSingle && t.ID != "" {
+				single++ // some peers list tasks without their history
+				if whole, err := getWithHistory(ctx, c, t.ID); err == nil {
+					t = whole
+				}
+			}
+			if t.ID != "" && holds(t, d.Message) {
+				return t, nil
+			}
+		}
+		if page.NextPageToken == "" || page.NextPageToken == req.PageToken {
+			return nil, nil
+		}
+		req.PageToken = page.NextPageToken
+	}
+	return nil, nil
+}
+
+// stuck returns the item that tells people that a peer has been silent for too
+// long; nil when it has not, or when there was one already.
+func (l *Ledger) stuck(ctx context.Context, d *store.Delegation) (*store.InboxItem, error) {
+	last := d.Seen
+	if last.IsZero() {
+		last = d.Created
+	}
+	if d.Attempts < stuckTries || time.Since(last) < l.opts.Stuck {
+		return nil, nil
+	}
+	for _, settled := range [...]bool{false, true} {
+		page, err := l.opts.Store.InboxItems(ctx, l.opts.Scope, store.InboxQuery{Task: d.Task, Kind: store.InboxStuck, Settled: settled, PageSize: 20})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			if !settled || page.Items[i].Created.After(last) {
+				return nil, nil
+			}
+		}
+	}
+	return &store.InboxItem{
+		ID: rand.Text(), Kind: store.InboxStuck, Task: d.Task, Tenant: d.Tenant, Owner: d.Owner,
+		Agent: d.Peer, Peer: true, Ref: d.Ref, Text: "The peer " + d.Peer + " has been silent since " +
+			last.UTC().Format(time.RFC3339) + ": " + d.Error + ".",
+	}, nil
+}
+
+// unstick settles what told people that a peer was silent.
+func (l *Ledger) unstick(ctx context.Context, d *store.Delegation) {
+	page, err := l.opts.Store.InboxItems(ctx, l.opts.Scope, store.InboxQuery{Task: d.Task, Kind: store.InboxStuck, PageSize: 20})
+	if err != nil {
+		l.log.WarnContext(ctx, "The inbox could not be read", "task", d.Task, "error", err)
+		return
+	}
+	for i := range page.Items {
+		err := l.opts.Store.UpdateInbox(ctx, l.opts.Scope, &store.InboxUpdate{
+			ID: page.Items[i].ID, Settle: &store.InboxSettle{ID: page.Items[i].ID, By: "peer " + d.Peer, Decision: "gone on"},
+			Entry: store.InboxEntry{By: "peer " + d.Peer, What: "gone on"},
+		})
+		if err != nil && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
+			l.log.WarnContext(ctx, "An item of the inbox could not be settled", "task", d.Task, "error", err)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
+)
+
+// How long a send that is under way when its turn ends is waited for, so that it
+// is known what became of the message.
+const (
+	graceCanceled = 5 * time.Second
+	graceStopping = time.Second
+)
+
+// deliver sends a message, once, and follows what comes of it; with another
+// message to come after it, only to the peer's answer. It reports whether the
+// turn goes on.
+func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, err error) {
+	push := w.inlinePush(ctx)
+	w.d.Message, w.d.Send = o.id, store.SendSending
+	if o.number > 0 {
+		w.d.Number = o.number
+	}
+	if err := w.save(ctx, nil); err != nil {
+		return false, err
+	}
+	end := w.l.begin(w.d.Task)
+	began := time.Now()
+	f := newFeed(context.WithoutCancel(ctx), w.sender(o, push))
+	defer f.close(nil)
+	first, err := w.answer(ctx, f)
+	if err == nil {
+		err = w.accepted(ctx, first)
+	}
+	end()
+	w.observe(time.Since(began), err)
+	if err != nil {
+		f.close(nil)
+		return w.unanswered(ctx, o, push, err)
+	}
+	if first.Message == nil && !last && !w.settledBy(first) {
+		return true, w.artifactsOf(first)
+	}
+	switch how, err := w.takes(ctx, first); {
+	case err != nil || how == passOver:
+		return false, err
+	case how == passLie || !last:
+		return true, nil
+	}
+	how, _, err := w.follows(ctx, f)
+	f.close(nil)
+	return w.after(ctx, how, err)
+}
+
+// sender opens the stream that a message goes out with: one of the peer's, or
+// the single answer of a peer that does not stream.
+func (w *work) sender(o *outgoing, push *a2a.TaskPushNotificationConfig) func(context.Context) (stream, error) {
+	req := &a2a.SendMessageRequest{Message: &o.message, Configuration: w.configuration(push)}
+	if w.canStream() {
+		req.Configuration.ReturnImmediately = false
+		return func(ctx context.Context) (stream, error) {
+			return w.link.Client.SendStreamingMessage(ctx, req)
+		}
+	}
+	return func(ctx context.Context) (stream, error) {
+		r, err := w.link.Client.SendMessage(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return &single{&a2a.StreamResponse{Task: r.Task, Message: r.Message}}, nil
+	}
+}
+
+// answer waits for the first answer to a message. When the turn ends meanwhile,
+// it waits on for a moment, so that it is known what became of the message.
+func (w *work) answer(ctx context.Context, f *feed) (*a2a.StreamResponse, error) {
+	clock := time.NewTimer(w.link.Answer)
+	defer clock.Stop()
+	done := ctx.Done()
+	for {
+		select {
+		case e := <-f.events:
+			if e.err != nil {
+				return nil, e.err
+			}
+			return e.event, nil
+		case <-clock.C:
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			return nil, errAnswer
+		case <-done:
+			done = nil
+			switch cause := context.Cause(ctx); {
+			case errors.Is(cause, agent.ErrTakenOver):
+				return nil, cause
+			case errors.Is(cause, agent.ErrHandedOver), errors.Is(cause, agent.ErrStopping):
+				clock.Reset(min(graceStopping, w.link.Answer))
+			default:
+				clock.Reset(min(graceCanceled, w.link.Answer))
+			}
+		}
+	}
+}
+
+// accepted takes down that the peer has answered, and with which ids. When the
+// task was canceled meanwhile, it is taken down beside the turn, for whoever
+// cancels it at the peer.
+func (w *work) accepted(ctx context.Context, e *a2a.StreamResponse) error {
+	task, contextID, state := "", "", w.d.RemoteState
+	switch {
+	case e.Task != nil:
+		task, contextID, state = e.Task.ID, e.Task.ContextID, e.Task.Status.State
+	case e.StatusUpdate != nil:
+		task, contextID, state = e.StatusUpdate.TaskID, e.StatusUpdate.ContextID, e.StatusUpdate.Status.State
+	case e.ArtifactUpdate != nil:
+		task, contextID = e.ArtifactUpdate.TaskID, e.ArtifactUpdate.ContextID
+	case e.Message != nil:
+		if w.d.RemoteContext == "" && len(e.Message.ContextID) <= a2a.MaxIDLength {
+			w.d.RemoteContext = e.Message.ContextID
+		}
+	}
+	if e.Message == nil {
+		if err := w.identify(task, contextID); err != nil {
+			return err
+		}
+	}
+	w.d.Send, w.d.RemoteState = store.SendAccepted, state
+	w.heard(ctx)
+	if w.canStream() {
+		w.d.Channel = store.ChannelStream
+	}
+	if ctx.Err() != nil {
+		if err := w.l.leave(w.d); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}
+	if err := w.save(ctx, nil); err != nil {
+		if errors.Is(err, store.ErrConflict) { // canceled in this very moment
+			return errors.Join(err, w.l.leave(w.d))
+		}
+		return err
+	}
+	return nil
+}
+
+// leave writes what is known of the peer's side when the turn is over already.
+func (l *Ledger) leave(d *store.Delegation) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return l.opts.Store.Commit(ctx, &store.Change{
+		Task: d.TaskKey, Delegation: d,
+		Guard: store.Guard{States: store.States(a2a.StateCanceled, a2a.StateFailed, a2a.StateWorking), NoLease: true},
+	})
+}
+
+// settledBy reports whether an answer is the end of the task, so that no message
+// can follow.
+func (w *work) settledBy(e *a2a.StreamResponse) bool {
+	return e.Task != nil && e.Task.Status.State.Terminal() ||
+		e.StatusUpdate != nil && e.StatusUpdate.Status.State.Terminal()
+}
+
+// artifactsOf takes over the artifacts of an answer, and nothing else.
+func (w *work) artifactsOf(e *a2a.StreamResponse) error {
+	if e.Task == nil {
+		return nil
+	}
+	return w.reconcile(e.Task.Artifacts)
+}
+
+// unanswered deals with a send that brought no usable answer. It reports whether
+// the turn goes on.
+func (w *work) unanswered(ctx context.Context, o *outgoing, push *a2a.TaskPushNotificationConfig, err error) (more bool, _ error) {
+	if w.d.Send == store.SendAccepted {
+		return false, err // of our own: it has arrived
+	}
+	if ctx.Err() != nil {
+		return false, err // what runs next finds that it was being sent
+	}
+	switch fateOf(err) {
+	case fateUnsent:
+		w.d.Send = store.SendUnsent
+		return false, w.later(ctx, err)
+	case fateRefused:
+		return w.refused(ctx, o, push, err)
+	}
+	w.d.Send = store.SendUnknown
+	if err := w.trouble(err); err != nil {
+		return false, err
+	}
+	if err := w.save(ctx, nil); err != nil {
+		return false, err
+	}
+	found, lerr := w.look(ctx)
+	switch {
+	case ended(ctx, lerr):
+		return false, lerr
+	case found:
+		return true, nil
+	case errors.Is(err, &a2a.Error{Code: a2a.CodeInternal}) && !w.link.Deduplicates:
+		return false, w.end(ctx, agent.Step{Fail: agent.Say(fmt.Sprintf(
+			"The peer %s failed on the message: %s. Whether it has begun is not known.", w.d.Peer, explain(err)))})
+	}
+	// The trouble was told and counted.
+	if err := w.save(ctx, nil); err != nil {
+		return false, err
+	}
+	return false, w.end(ctx, waitFor(w.l.backoff(w.d.Attempts)))
+}
+
+// refused deals with a message that the peer has not taken and never will.
+func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotificationConfig, err error) (more bool, _ error) {
+	if push != nil && errors.Is(err, &a2a.Error{Code: a2a.CodePushNotificationNotSupported}) {
+		// It says for certain that nothing has happened.
+		w.d.Push, w.d.Send = pushRefused, store.SendUnsent
+		if err := w.save(ctx, nil); err != nil {
+			return false, err
+		}
+		return w.deliver(ctx, o, true)
+	}
+	text := explain(err)
+	w.d.Send, w.d.Error = store.SendAccepted, text
+	if serr := w.save(ctx, nil); serr != nil {
+		return false, serr
+	}
+	if w.d.RemoteTask == "" {
+		return false, w.end(ctx, agent.Step{Fail: agent.Say("The message was not taken: " + text + ".")})
+	}
+	// The task of the peer is what counts: it may be over, or still ask.
+	task, gerr := w.get(ctx)
+	if gerr != nil {
+		return true, nil
+	}
+	if state := task.Status.State; state.Interrupted() {
+		said := agent.Say("The answer was not taken: " + text + ".")
+		if c := contentOf(task.Status.Message); len(c.Parts) > 0 {
+			said.Parts = append(said.Parts, c.Parts...)
+		}
+		w.d.RemoteState, w.d.RemoteDigest = state, digestOf(task)
+		w.d.Channel = store.ChannelPoll
+		if err := w.save(ctx, nil, w.pollJob(0, w.link.PollMax)); err != nil {
+			return false, err
+		}
+		return false, w.end(ctx, w.ending(state, task.Status.Message, said))
+	}
+	if err := w.emit(agent.Step{Working: agent.Say("The message was not taken: " + text + ".")}); err != nil {
+		return false, err
+	}
+	return true, nil
+}

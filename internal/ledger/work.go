@@ -1,0 +1,366 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/store"
+)
+
+// safety is after how long a delegation that waits looks by itself, should its
+// job and every push have been lost.
+const safety = 24 * time.Hour
+
+// seenEvery is how often the row is told that the peer is alive while a stream
+// is followed.
+const seenEvery = 15 * time.Second
+
+// work is one turn of a delegation.
+type work struct {
+	l    *Ledger
+	t    *agent.Turn
+	book engine.Ledger
+	d    *store.Delegation
+	link Link
+
+	shelf  shelf
+	loaded bool   // the shelf has what the task has
+	said   string // digest of the status that was told last
+	over   bool   // the step that ends the turn was emitted
+	saved  time.Time
+	hasten bool // a decision was made: the peer may go on soon
+}
+
+// run is one turn of a delegation to a peer.
+func (l *Ledger) run(ctx context.Context, peer string, t *agent.Turn) error {
+	book, ok := engine.LedgerOf(ctx)
+	if !ok {
+		return errors.New("the turn is not that of a delegation")
+	}
+	d, err := book.Delegation(ctx)
+	if err != nil {
+		return l.failed(ctx, t, fmt.Errorf("read delegation: %w", err))
+	}
+	w := &work{l: l, t: t, book: book, d: d, said: statusPart(d.RemoteDigest)}
+	w.d.Peer = peer
+	if err := w.run(ctx); err != nil && !w.over {
+		return l.failed(ctx, t, err)
+	}
+	return nil
+}
+
+// failed ends a turn that could not go on for a reason of our own, such as a
+// store that is away. The delegation is not over for that: it is tried again.
+func (l *Ledger) failed(ctx context.Context, t *agent.Turn, err error) error {
+	if ctx.Err() != nil || errors.Is(err, agent.ErrEnded) || errors.Is(err, store.ErrConflict) {
+		return nil // the engine knows why
+	}
+	if text, ok := agent.Public(err); ok {
+		return t.Fail(text)
+	}
+	l.log.WarnContext(ctx, "A turn of a delegation could not go on, and is tried again", "task", t.TaskID, "error", err)
+	return t.Emit(waitFor(l.backoff(3)))
+}
+
+func (w *work) run(ctx context.Context) error {
+	if err := w.open(ctx); err != nil {
+		return w.unreachable(ctx, err)
+	}
+	pending, err := w.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	truth := w.t.Cause != agent.CauseMessage || w.t.Attempt > 1
+	if w.uncertain() {
+		found, err := w.look(ctx)
+		switch {
+		case ended(ctx, err):
+			return err
+		case found:
+			if pending, err = w.waiting(ctx); err != nil {
+				return err
+			}
+			truth = true
+		case !w.link.Deduplicates:
+			return w.unknown(ctx, err)
+		}
+	}
+	done, err := w.decide(ctx)
+	if err != nil || w.over || done {
+		return err
+	}
+	for i := range pending {
+		w.address(ctx, &pending[i])
+		more, err := w.deliver(ctx, &pending[i], i == len(pending)-1)
+		if err != nil || w.over || !more {
+			return err
+		}
+		truth = false
+	}
+	return w.follow(ctx, truth)
+}
+
+// open finds how to speak to the peer.
+func (w *work) open(ctx context.Context) error {
+	link, err := w.l.opts.Peers.Open(ctx, w.d.Peer, User{Tenant: w.d.Tenant, Subject: w.d.Owner})
+	if err != nil {
+		return err
+	}
+	if w.link, err = prepared(link); err != nil {
+		return &PeerError{Peer: w.d.Peer, Err: err}
+	}
+	w.shelf = shelf{limit: w.link.ArtifactBytes, known: map[string]*received{}}
+	i := w.link.Client.Interface()
+	w.d.Interface = fmt.Sprintf("%s %s %s", i.ProtocolBinding, i.ProtocolVersion, i.URL)
+	w.d.CardDigest = w.link.CardDigest
+	return nil
+}
+
+func (w *work) card() *a2a.AgentCard { return w.link.Client.Card() }
+
+// canStream reports whether the peer streams, and may.
+func (w *work) canStream() bool { return w.link.Stream && w.link.Client.Streams() }
+
+// uncertain reports whether a message is under way of which nobody knows whether
+// it has arrived.
+func (w *work) uncertain() bool {
+	return w.d.Message != "" && (w.d.Send == store.SendSending || w.d.Send == store.SendUnknown)
+}
+
+// backoff returns how long to wait before the nth try.
+func (l *Ledger) backoff(n int) time.Duration {
+	return jitter(min(l.opts.Backoff<<min(max(n-1, 0), 20), l.opts.MaxBackoff))
+}
+
+// jitter returns a time up to a fifth shorter or longer.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
+}
+
+func waitFor(d time.Duration) agent.Step {
+	return agent.Step{Wait: &agent.Wait{For: min(max(d, time.Millisecond), safety), Callback: true}}
+}
+
+// heard says that the peer has answered.
+func (w *work) heard(ctx context.Context) {
+	if w.d.Attempts >= stuckTries {
+		w.l.unstick(ctx, w.d)
+	}
+	w.d.Seen, w.d.Attempts, w.d.Error = time.Now(), 0, ""
+}
+
+// trouble says that a call has failed, and tells our user once of each kind of
+// trouble.
+func (w *work) trouble(err error) error {
+	text := explain(clocked(err, &w.link))
+	w.d.Attempts++
+	if w.d.Error == text {
+		return nil
+	}
+	w.d.Error = text
+	return w.emit(agent.Step{Working: agent.Say("The peer " + w.d.Peer + " is waited for: " + text + ".")})
+}
+
+// save makes the row durable, after everything that was emitted before it.
+func (w *work) save(ctx context.Context, item *store.InboxItem, jobs ...store.Job) error {
+	if err := w.t.Flush(); err != nil {
+		return err
+	}
+	if err := w.book.Save(ctx, w.d, engine.With{Jobs: jobs, Item: item}); err != nil {
+		return err
+	}
+	w.saved = time.Now()
+	for i := range jobs {
+		w.l.opts.Due(jobs[i].Due)
+	}
+	return nil
+}
+
+// unreachable ends a turn in which the peer could not be spoken to.
+func (w *work) unreachable(ctx context.Context, err error) error {
+	if ended(ctx, err) {
+		return err
+	}
+	w.observe(0, err)
+	if lasting(err) && w.d.RemoteTask == "" && !w.uncertain() {
+		w.d.Error = explain(err)
+		if err := w.save(ctx, nil); err != nil {
+			return err
+		}
+		return w.end(ctx, agent.Step{Fail: agent.Say("The message was not sent: " + explain(err) + ".")})
+	}
+	return w.later(ctx, err)
+}
+
+// later ends a turn that failed for now.
+func (w *work) later(ctx context.Context, err error) error {
+	if err := w.trouble(err); err != nil {
+		return err
+	}
+	item, ierr := w.stuck(ctx)
+	if ierr != nil {
+		return ierr
+	}
+	if err := w.save(ctx, item); err != nil {
+		return err
+	}
+	wait := max(w.l.backoff(w.d.Attempts), asked(err))
+	return w.end(ctx, waitFor(wait))
+}
+
+// unknown ends a turn that does not know whether the peer has got a message. It
+// is not sent again.
+func (w *work) unknown(ctx context.Context, err error) error {
+	w.d.Send = store.SendUnknown
+	if err == nil {
+		err = errors.New("it is not known whether the peer has got the message, and it is not sent twice")
+	}
+	return w.later(ctx, err)
+}
+
+// stuck returns the item for the inbox when the peer has been silent for too
+// long, once.
+func (w *work) stuck(ctx context.Context) (*store.InboxItem, error) {
+	return w.l.stuck(ctx, w.d)
+}
+
+// end emits the step that ends the turn.
+func (w *work) end(ctx context.Context, s agent.Step) error {
+	if err := w.emit(s); err != nil {
+		return err
+	}
+	w.over = true
+	if s.Terminal() && w.d.Attempts >= stuckTries {
+		w.l.unstick(ctx, w.d)
+	}
+	return nil
+}
+
+// emit emits a step. What a peer says need not be something that a step can
+// hold; then the step says so.
+func (w *work) emit(s agent.Step) error {
+	err := w.t.Emit(s)
+	switch {
+	case err == nil, errors.Is(err, agent.ErrEnded), errors.Is(err, agent.ErrMessageFirst):
+		return err
+	case s.Validate() == nil && !tooDeep(err):
+		return err
+	}
+	text := "What the peer " + w.d.Peer + " sent cannot be taken over: " + explain(err)
+	switch {
+	case s.Working != nil:
+		s.Working = agent.Say(text)
+	case s.Artifact != nil:
+		s.Artifact = &agent.Artifact{ID: clip(s.Artifact.ID, a2a.MaxIDLength), Parts: []a2a.Part{a2a.Text(text)}, Last: true}
+	case s.Ask != nil:
+		s.Ask = &agent.Ask{Content: *agent.Say(text)}
+	case s.Authorize != nil:
+		s.Authorize = &agent.Authorize{Content: *agent.Say(text)}
+	case s.Complete != nil:
+		s.Complete = agent.Say(text)
+	case s.Fail != nil:
+		s.Fail = agent.Say(text)
+	case s.Reject != nil:
+		s.Reject = agent.Say(text)
+	}
+	return w.t.Emit(s)
+}
+
+// tooDeep reports whether a step was refused for what it holds, and not for a
+// limit or the end of the turn.
+func tooDeep(err error) bool {
+	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, agent.ErrCanceled) && !errors.Is(err, agent.ErrTakenOver) &&
+		!errors.Is(err, agent.ErrHandedOver) && !errors.Is(err, agent.ErrStopping)
+}
+
+func clip(text string, n int) string {
+	if len(text) > n {
+		return text[:n]
+	}
+	return text
+}
+
+// observe tells the catalog of peers how a call went.
+func (w *work) observe(took time.Duration, err error) {
+	w.l.opts.Peers.Observe(context.Background(), w.d.Peer, Observation{Interface: w.d.Interface, Took: took, Err: err})
+}
+
+// memory is the private state of a delegation: a decision that the peer has not
+// got yet.
+type memory struct {
+	Turn     int    `json:"turn,omitzero"`
+	Approved bool   `json:"approved,omitzero"`
+	Note     string `json:"note,omitzero"`
+}
+
+// decide brings the decision on a grant request to the peer, when there is one
+// that it has not got. It reports whether the turn is done with.
+func (w *work) decide(ctx context.Context) (done bool, err error) {
+	var m memory
+	switch {
+	case w.t.Cause == agent.CauseGrant && w.t.Grant != nil:
+		m = memory{Turn: w.t.Number, Approved: w.t.Grant.Approved, Note: w.t.Grant.Note}
+	case w.t.State != nil:
+		if json.Unmarshal(w.t.State, &m) != nil {
+			m = memory{}
+		}
+	}
+	if m.Turn == 0 || w.d.RemoteTask == "" || slices.ContainsFunc(w.t.Messages, func(m a2a.Message) bool { return decides(&m) }) {
+		return false, nil // a message brings it
+	}
+	w.hasten = true
+	if !declares(w.card(), a2a.GrantExtension) {
+		return false, w.tellWhere(ctx)
+	}
+	id := decisionID(w.d.Task, m.Turn)
+	if w.d.Message == id && w.d.Send == store.SendAccepted {
+		return false, nil
+	}
+	if w.t.Cause == agent.CauseGrant {
+		state, err := json.Marshal(m)
+		if err != nil {
+			return false, err
+		}
+		if err := w.t.SetState(state); err != nil {
+			return false, err
+		}
+	}
+	task, err := w.get(ctx)
+	if err != nil {
+		return true, w.later(ctx, err)
+	}
+	if task.Status.State != a2a.StateAuthRequired {
+		return false, w.t.SetState(a2a.JSON(`{}`)) // it has gone on without
+	}
+	o := w.decision(&m)
+	more, err := w.deliver(ctx, &o, true)
+	if err != nil || w.over || !more {
+		return true, err
+	}
+	return false, w.t.SetState(a2a.JSON(`{}`))
+}
+
+// tellWhere says where a decision has to be made that the peer does not take
+// from us.
+func (w *work) tellWhere(ctx context.Context) error {
+	if w.t.Cause != agent.CauseGrant {
+		return nil
+	}
+	text := "The peer " + w.d.Peer + " takes no decisions over the protocol. Its task goes on when the decision is made there"
+	if task, err := w.get(ctx); err == nil && task.Status.State == a2a.StateAuthRequired {
+		if at := requestOf(task.Status.Message).url; at != "" {
+			text += ": " + at
+		}
+	}
+	return w.emit(agent.Step{Working: agent.Say(text + ".")})
+}
