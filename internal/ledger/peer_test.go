@@ -59,7 +59,8 @@ type faultyPeer struct {
 	// on is called with every message that is acted upon, under the lock.
 	on        func(task *peerTask, m *a2a.Message, fresh bool)
 	dedupes   bool
-	noID      bool // hides the history
+	noID      bool   // hides the history
+	answers   string // the text of a message, in place of a task
 	hooks     []a2a.TaskPushNotificationConfig
 	changed   chan struct{} // closed at every change
 	released  chan struct{} // closed at the end
@@ -369,6 +370,11 @@ func (p *faultyPeer) send(w http.ResponseWriter, r *http.Request, q *rpc, f faul
 	p.sent, p.headers = append(p.sent, m), append(p.headers, r.Header.Clone())
 	if c := req.Configuration; c != nil && c.TaskPushNotificationConfig != nil {
 		p.hooks = append(p.hooks, *c.TaskPushNotificationConfig)
+	}
+	if p.answers != "" {
+		defer p.mu.Unlock()
+		reply(w, q.ID, &a2a.SendMessageResponse{Message: &a2a.Message{MessageID: "r", Role: a2a.RoleAgent, Parts: []a2a.Part{a2a.Text(p.answers)}}}, nil)
+		return
 	}
 	t := p.find(m.TaskID)
 	switch {
