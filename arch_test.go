@@ -16,6 +16,7 @@ var floors = map[string]int{
 	"":                          7,
 	"internal/api":              5,
 	"internal/backend":          5,
+	"internal/ledger":           5,
 	"internal/wire":             4,
 	"internal/conformance":      4,
 	"client":                    3,
