@@ -57,6 +57,9 @@ func partOf(path string) string {
 	if rest, ok := strings.CutPrefix(path, "agents."); ok {
 		return "agent " + rest[:strings.IndexAny(rest+".", ".[")]
 	}
+	if rest, ok := strings.CutPrefix(path, "peers."); ok {
+		return "peer " + rest[:strings.IndexAny(rest+".", ".[")]
+	}
 	for _, key := range shared {
 		if path == key || strings.HasPrefix(path, key+".") || strings.HasPrefix(path, key+"[") {
 			return key

@@ -123,7 +123,7 @@ func join(path, key string) string {
 // laterKeys are keys that a later version will have, by the path of their
 // mapping with * for the name of an agent.
 var laterKeys = map[string][]string{
-	"":             {"peers", "mcp", "inbox", "delegations", "console", "push", "cluster"},
+	"":             {"mcp", "inbox", "delegations", "console", "push", "cluster"},
 	"agents.*":     {"auth", "security", "push", "relay", "mcp"},
 	"agents.*.run": {"mcp", "relay", "llm"},
 }

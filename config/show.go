@@ -117,7 +117,7 @@ func (c Change) String() string {
 }
 
 // Diff returns what differs between two configurations, in the order of the
-// structs. Agents that came or went are one change each.
+// structs. Agents and peers that came or went are one change each.
 func Diff(before, after *Config) []Change {
 	old := map[string]Value{}
 	for _, v := range before.Values() {
@@ -138,26 +138,41 @@ func Diff(before, after *Config) []Change {
 			changes = append(changes, Change{Path: v.Path, Old: v.Text, Restart: v.restart})
 		}
 	}
-	for _, id := range after.AgentIDs() {
-		if before.Agents[id] == nil {
-			changes = append(changes, Change{Path: join("agents", id), New: "added"})
+	for _, path := range namedPaths(after) {
+		if added(path, before) {
+			changes = append(changes, Change{Path: path, New: "added"})
 		}
 	}
-	for _, id := range before.AgentIDs() {
-		if after.Agents[id] == nil {
-			changes = append(changes, Change{Path: join("agents", id), Old: "present"})
+	for _, path := range namedPaths(before) {
+		if added(path, after) {
+			changes = append(changes, Change{Path: path, Old: "present"})
 		}
 	}
 	return changes
 }
 
-// added reports whether a path is below an agent that the other configuration
-// does not have.
-func added(path string, other *Config) bool {
-	rest, ok := strings.CutPrefix(path, "agents.")
-	if !ok {
-		return false
+// namedPaths returns the paths of the agents and peers.
+func namedPaths(c *Config) []string {
+	var paths []string
+	for _, id := range c.AgentIDs() {
+		paths = append(paths, join("agents", id))
 	}
+	for _, name := range c.PeerNames() {
+		paths = append(paths, join("peers", name))
+	}
+	return paths
+}
+
+// added reports whether a path is that of an agent or a peer, or below one, that
+// the other configuration does not have.
+func added(path string, other *Config) bool {
+	kind, rest, _ := strings.Cut(path, ".")
 	id := rest[:strings.IndexAny(rest+".", ".[")]
-	return other.Agents[id] == nil
+	switch kind {
+	case "agents":
+		return other.Agents[id] == nil
+	case "peers":
+		return other.Peers[id] == nil
+	}
+	return false
 }

@@ -98,6 +98,7 @@ func (c *Config) validate() *validator {
 	v.cors()
 	v.telemetry()
 	v.agents()
+	v.peers()
 	return v
 }
 

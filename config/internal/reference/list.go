@@ -70,6 +70,12 @@ func (l *lister) kind(t reflect.Type, tag reflect.StructTag, path string) string
 		return "network"
 	case reflect.TypeFor[netguard.Destination]():
 		return "destination"
+	case reflect.TypeFor[config.CardSource]():
+		return "URL, `file:` and a path, or a card"
+	case reflect.TypeFor[config.Pin]():
+		return "true, false, digest"
+	case reflect.TypeFor[config.Tristate]():
+		return "auto, true, false"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

@@ -66,6 +66,10 @@ func (b *builder) value(t reflect.Type, tag reflect.StructTag) *jsonschema.Schem
 		}
 	case reflect.TypeFor[config.Secret](), reflect.TypeFor[config.Prefix](), reflect.TypeFor[netguard.Destination]():
 		return &jsonschema.Schema{Type: "string"}
+	case reflect.TypeFor[config.CardSource]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "object"}}}
+	case reflect.TypeFor[config.Pin](), reflect.TypeFor[config.Tristate]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}}}
 	}
 	if t.Kind() == reflect.Pointer {
 		return b.value(t.Elem(), tag)
@@ -144,7 +148,7 @@ func (b *builder) definition(t reflect.Type) *jsonschema.Schema {
 		s.AnyOf[1] = &jsonschema.Schema{Type: "array", Items: b.value(reflect.TypeFor[config.ScriptPart](), "")}
 	case reflect.TypeFor[config.Exec]():
 		s.AnyOf = []*jsonschema.Schema{{Type: "array", Items: text}, b.object(t)}
-	case reflect.TypeFor[config.HTTP]():
+	case reflect.TypeFor[config.HTTP](), reflect.TypeFor[config.PeerKey]():
 		s.AnyOf = []*jsonschema.Schema{{Type: "string"}, b.object(t)}
 	default:
 		*s = *nullable(b.object(t))
