@@ -18,6 +18,7 @@ import (
 	"handoff.example/handoff/internal/backend"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/peer"
 	"handoff.example/handoff/internal/wire"
 )
 
@@ -117,6 +118,7 @@ func Check(c *Config) (warnings []config.Problem, err error) {
 	problems, warnings := card.Check(c)
 	problems = append(problems, checkCallers(c)...)
 	problems = append(problems, card.CheckSigning(c)...)
+	problems = append(problems, peer.Check(c)...)
 	for _, id := range c.AgentIDs() {
 		if len(c.Agents[id].Run.Backends()) == 0 {
 			continue // written in Go; the configuration refuses one without a backend itself

@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"internal/engine":           3,
 	"internal/job":              3,
 	"internal/push":             3,
+	"internal/peer":             4,
 	"internal/store/record":     3,
 	"internal/store/sqlite":     4,
 	"internal/store/postgres":   4,

@@ -29,6 +29,7 @@ import (
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/netguard"
+	"handoff.example/handoff/internal/peer"
 	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/telemetry"
@@ -51,8 +52,9 @@ type Node struct {
 	meter     *auth.Meter
 	streams   *wire.Streams
 	audit     *audit.Log
-	peers     *peers
-	seals     *resealer // nil without a secret key
+	peers     *peers          // the other nodes of the store
+	catalog   *peer.Directory // the agents elsewhere that work is handed to
+	seals     *resealer       // nil without a secret key
 	jobs      *job.Runner
 	webhooks  *push.Service
 	metrics   *telemetry.Metrics
@@ -109,6 +111,9 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	if err := n.openBus(c); err != nil {
+		return err
+	}
+	if err := n.openCatalog(c, guard, keys.sealer); err != nil {
 		return err
 	}
 	if n.tracing, err = telemetry.NewTracing(context.Background(), traceConfig(c, n.opts.Version)); err != nil {
@@ -310,6 +315,11 @@ func (n *Node) close() error {
 	if n.webhooks != nil {
 		n.webhooks.Close()
 	}
+	if n.catalog != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		errs = append(errs, n.catalog.Close(ctx))
+	}
 	if n.tracing != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -358,9 +368,14 @@ func (n *Node) Reload() ([]config.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	peers, err := n.catalog.Prepare(c)
+	if err != nil {
+		return nil, err
+	}
 	if err := n.setHandler(c); err != nil {
 		return nil, err
 	}
+	n.catalog.Use(peers)
 	n.base = c
 	n.current.Store(built)
 	for _, change := range changes {

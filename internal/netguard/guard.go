@@ -10,6 +10,7 @@ package netguard
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -75,6 +76,7 @@ type Options struct {
 	MaxHeaderBytes int64         // 64 KiB
 	MaxRedirects   int           // 3, all of one origin; -1 follows none
 	MaxConns       int           // per host; 0 is no limit
+	TLS            *tls.Config   // of connections, such as with a client certificate; nil is the default
 }
 
 func (o Options) withDefaults() Options {
@@ -127,6 +129,7 @@ func (g *Guard) transport(o Options, named bool) *http.Transport {
 			defer cancel()
 			return dial(ctx, network, address)
 		},
+		TLSClientConfig:        o.TLS.Clone(),
 		TLSHandshakeTimeout:    o.TLSTimeout,
 		ResponseHeaderTimeout:  o.HeaderTimeout,
 		IdleConnTimeout:        o.IdleTimeout,
