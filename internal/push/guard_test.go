@@ -156,6 +156,10 @@ func TestPlainHTTPNeedsLeave(t *testing.T) {
 		"http://hooks.example/x":      {false, true},
 		"http://hooks.corp.example/x": {true, true},
 		"https://10.0.0.1/x":          {false, false},
+		"https://127。0。0。1/":          {false, false},
+		"https://１２７.0.0.1/":          {false, false},
+		"https://127.0.0.1./":         {false, false},
+		"https://127.0.0.1。/":         {false, false},
 		"https://hooks.example/x#y":   {false, false},
 	} {
 		for i, n := range []*node{strict, lax} {
