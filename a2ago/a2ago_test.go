@@ -121,7 +121,9 @@ func TestStreaming(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen.Add(event)
+		if err := seen.Add(event); err != nil {
+			t.Fatal(err)
+		}
 	}
 	task := seen.Task
 	if task.Status.State != a2a.StateCompleted || task.Status.Message.Text() != "done" {

@@ -3,6 +3,7 @@ package client
 import (
 	"container/list"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,24 +16,66 @@ const (
 	maxCachedBytes = 16 << 20
 )
 
-// CardCache keeps agent cards in memory as HTTP caching allows (RFC 9111, A2A
-// §8.6.2). It holds 256 cards and 16 MiB at most and forgets those that were
-// used longest ago. It is safe for use by several goroutines; the zero value is
-// ready to use.
+// CardCache keeps agent cards in memory as HTTP caching allows a shared cache (RFC
+// 9111, A2A §8.6.2). A card that was asked for with credentials is never kept, and
+// one that came to an http.Client is not given to another, whose cookies or client
+// certificate may be those of somebody else. It holds 256 cards and 16 MiB at most
+// and forgets those that were used longest ago. It is safe for use by several
+// goroutines; the zero value is ready to use.
 type CardCache struct {
 	mu    sync.Mutex
-	cards map[string]*list.Element // of *cachedCard
-	order list.List                // most recently used first
+	cards map[cardKey]*list.Element // of *cachedCard
+	order list.List                 // most recently used first
 	bytes int
+}
+
+// cardKey tells cards apart. The client is not freed while its card is kept, so
+// that no other has its address.
+type cardKey struct {
+	client *http.Client
+	url    string
 }
 
 // cachedCard is a card as it came.
 type cachedCard struct {
-	key          string
+	key          cardKey
 	data         []byte
 	expires      time.Time // fresh until then
 	etag         string
 	lastModified string
+	vary         http.Header // of the request, by the names in Vary
+}
+
+// answers reports whether the card is what a request with those headers would
+// get (RFC 9111 §4.1).
+func (c *cachedCard) answers(request http.Header) bool {
+	for name, values := range c.vary {
+		if !slices.Equal(values, request.Values(name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// varying returns the headers of a request that its answer depends on, and false
+// when it depends on more than they say.
+func varying(answer, request http.Header) (http.Header, bool) {
+	var vary http.Header
+	for _, line := range answer.Values("Vary") {
+		for name := range strings.SplitSeq(line, ",") {
+			switch name = strings.TrimSpace(name); name {
+			case "":
+				continue
+			case "*":
+				return nil, false
+			}
+			if vary == nil {
+				vary = http.Header{}
+			}
+			vary[http.CanonicalHeaderKey(name)] = request.Values(name)
+		}
+	}
+	return vary, true
 }
 
 // condition returns the headers that ask whether the card has changed, or nil.
@@ -46,10 +89,17 @@ func (c *cachedCard) condition() http.Header {
 	return nil
 }
 
-// newCachedCard returns what is kept of an answer, or nil when nothing may be.
-// A 304 leaves out headers that have not changed; those come from before.
-func newCachedCard(data []byte, h http.Header, before *cachedCard, now time.Time) *cachedCard {
-	c := &cachedCard{data: data, etag: h.Get("ETag"), lastModified: h.Get("Last-Modified")}
+// newCachedCard returns what is kept of an answer to a request, or nil when nothing
+// may be. A 304 leaves out headers that have not changed; those come from before.
+func newCachedCard(data []byte, h, request http.Header, before *cachedCard, now time.Time) *cachedCard {
+	vary, ok := varying(h, request)
+	if !ok {
+		return nil
+	}
+	if vary == nil && before != nil {
+		vary = before.vary
+	}
+	c := &cachedCard{data: data, vary: vary, etag: h.Get("ETag"), lastModified: h.Get("Last-Modified")}
 	if before != nil {
 		if c.etag == "" {
 			c.etag = before.etag
@@ -71,23 +121,26 @@ const maxFreshness = 24 * time.Hour
 
 // freshness returns how long an answer is fresh, and whether it may be stored.
 func freshness(h http.Header, now time.Time) (lifetime time.Duration, store bool) {
-	maxAge := time.Duration(-1)
+	maxAge, revalidate := time.Duration(-1), false
 	for _, line := range h.Values("Cache-Control") {
 		for directive := range strings.SplitSeq(line, ",") {
 			name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
 			switch strings.ToLower(name) {
-			case "no-store":
+			case "no-store", "private":
 				return 0, false
 			case "no-cache":
-				return 0, true
+				revalidate = true
 			case "max-age":
 				seconds, err := strconv.ParseUint(strings.Trim(value, `" `), 10, 31)
 				if err != nil {
-					return 0, true
+					revalidate = true
 				}
 				maxAge = time.Duration(seconds) * time.Second
 			}
 		}
+	}
+	if revalidate {
+		return 0, true
 	}
 	if maxAge < 0 {
 		if at, err := http.ParseTime(h.Get("Expires")); err == nil {
@@ -101,7 +154,7 @@ func freshness(h http.Header, now time.Time) (lifetime time.Duration, store bool
 }
 
 // get returns the card with that key. A nil cache has none.
-func (c *CardCache) get(key string) (*cachedCard, bool) {
+func (c *CardCache) get(key cardKey) (*cachedCard, bool) {
 	if c == nil {
 		return nil, false
 	}
@@ -116,7 +169,7 @@ func (c *CardCache) get(key string) (*cachedCard, bool) {
 }
 
 // put keeps the card under the key, or forgets it when card is nil.
-func (c *CardCache) put(key string, card *cachedCard) {
+func (c *CardCache) put(key cardKey, card *cachedCard) {
 	if c == nil {
 		return
 	}
@@ -129,7 +182,7 @@ func (c *CardCache) put(key string, card *cachedCard) {
 		return
 	}
 	if c.cards == nil {
-		c.cards = make(map[string]*list.Element)
+		c.cards = make(map[cardKey]*list.Element)
 	}
 	card.key = key
 	c.cards[key] = c.order.PushFront(card)

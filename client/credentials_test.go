@@ -65,7 +65,7 @@ func TestCredentialsThatFail(t *testing.T) {
 
 type userKey struct{}
 
-// Two users of one client send a token each.
+// Two users of one client send a token each. (Row 139.)
 func TestCredentialsOfTheCall(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		tokens := make(chan string, 1)
@@ -108,6 +108,7 @@ func (c *rotating) Refresh(_ context.Context, challenges []string) error {
 	return nil
 }
 
+// Row 139.
 func TestRefreshAfter401(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		accept := "Bearer 1"
@@ -141,7 +142,7 @@ func TestRefreshAfter401(t *testing.T) {
 	})
 }
 
-// Credentials never follow a redirect to another origin.
+// Credentials never follow a redirect to another origin. (Row S9.)
 func TestCrossOriginRedirects(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		var hits atomic.Int32
@@ -195,7 +196,7 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 	})
 }
 
-// Nothing goes from https to http, allowed origin or not.
+// Nothing goes from https to http, allowed origin or not. (Row S9.)
 func TestRedirectFromHTTPSToHTTP(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		plain := newPeer(t, binding, func(x *exchange) { x.result(task("t-1", "TASK_STATE_WORKING")) })
@@ -225,7 +226,7 @@ func TestRedirectThatChangesTheMethod(t *testing.T) {
 	})
 }
 
-// A card behind authentication is asked for without credentials first.
+// A card behind authentication is asked for without credentials first. (Row 139.)
 func TestCardBehindAuthentication(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -249,7 +250,7 @@ func TestCardBehindAuthentication(t *testing.T) {
 	}
 }
 
-// A card that names another host gets no token there.
+// A card that names another host gets no token there. (Row S9.)
 func TestCardThatNamesAnotherOrigin(t *testing.T) {
 	t.Parallel()
 	s := newCardServer(t, func(w http.ResponseWriter, _ *http.Request) { writeCard(w) })

@@ -236,8 +236,12 @@ func (f *finder) get(ctx context.Context, at *url.URL) (*a2a.AgentCard, error) {
 // getOpen gets a public card: from the cache while it is fresh, and asking
 // whether it has changed when it is not (A2A §8.6.2).
 func (f *finder) getOpen(ctx context.Context, at *url.URL) (*a2a.AgentCard, error) {
-	key := at.String()
+	key := cardKey{f.open.opts.HTTPClient, at.String()}
+	request := f.open.headers(cardCall(at, nil))
 	kept, found := f.cache.get(key)
+	if found && !kept.answers(request) {
+		kept, found = nil, false
+	}
 	if found && f.now().Before(kept.expires) {
 		return f.verify.parse(ctx, kept.data, redact(at))
 	}
@@ -256,14 +260,18 @@ func (f *finder) getOpen(ctx context.Context, at *url.URL) (*a2a.AgentCard, erro
 	if err != nil {
 		return nil, err
 	}
-	f.cache.put(key, newCachedCard(data, h, kept, f.now()))
+	f.cache.put(key, newCachedCard(data, h, request, kept, f.now()))
 	return card, nil
+}
+
+func cardCall(at *url.URL, condition http.Header) *call {
+	return &call{op: opDiscover, method: http.MethodGet, url: at, accept: mediaJSON + ", " + a2a.MediaType, header: condition}
 }
 
 // fetchCard returns the bytes of a card, or nil when the condition says that
 // they are as before.
 func fetchCard(ctx context.Context, l *link, at *url.URL, condition http.Header) ([]byte, http.Header, error) {
-	c := &call{op: opDiscover, method: http.MethodGet, url: at, accept: mediaJSON + ", " + a2a.MediaType, header: condition}
+	c := cardCall(at, condition)
 	resp, err := l.do(ctx, c)
 	if err != nil {
 		return nil, nil, err

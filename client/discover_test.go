@@ -131,6 +131,7 @@ func TestDiscoverBadReferences(t *testing.T) {
 	}
 }
 
+// Row 118.
 func TestDiscoverBadCards(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ body, text string }{
@@ -376,6 +377,7 @@ func TestDialFollowsRedirectsWithoutCredentials(t *testing.T) {
 	}
 }
 
+// Row S13.
 func TestEndlessRedirects(t *testing.T) {
 	t.Parallel()
 	s := newCardServer(t, func(w http.ResponseWriter, r *http.Request) {

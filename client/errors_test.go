@@ -296,7 +296,7 @@ func TestCancelByTheCaller(t *testing.T) {
 	})
 }
 
-// Neither errors nor their parts show a secret of the address.
+// Neither errors nor their parts show a secret of the address. (Row 139.)
 func TestErrorsHideSecrets(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.cut() })
@@ -342,7 +342,9 @@ func TestGiantPartArrivesIntact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a.Add(e)
+			if err := a.Add(e); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if !bytes.Equal(a.Task.Artifacts[0].Parts[0].Raw, content) {
 			t.Error("the stream changed the content")
@@ -350,6 +352,7 @@ func TestGiantPartArrivesIntact(t *testing.T) {
 	})
 }
 
+// Row S13.
 func TestAnswersAreBounded(t *testing.T) {
 	onBoth(t, func(t *testing.T, binding string) {
 		bomb := func(w io.Writer) {
@@ -463,7 +466,7 @@ func TestUnsupportedMediaTypeIsFinal(t *testing.T) {
 	}
 }
 
-// A state of a later version does not hide the rest of the answer.
+// A state of a later version does not hide the rest of the answer. (Row 138.)
 func TestUnknownStates(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) {

@@ -82,11 +82,13 @@ func ExampleClient_SendStreamingMessage() {
 	}
 	var seen client.Accumulator
 	for event, err := range stream.All() {
+		if err == nil {
+			err = seen.Add(event)
+		}
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		seen.Add(event)
 		fmt.Println(seen.Task.Status.State, len(seen.Task.Artifacts))
 	}
 	// Output:

@@ -110,7 +110,18 @@ func (l *link) newRequest(ctx context.Context, c *call) (*http.Request, error) {
 	if err != nil {
 		return nil, l.fail(c, KindRefused, false, errors.New("the address or the method is not valid"))
 	}
-	h := req.Header
+	req.Header = l.headers(c)
+	if l.credentials != nil {
+		if err := l.credentials.Apply(ctx, req); err != nil {
+			return nil, l.fail(c, KindCredentials, false, fmt.Errorf("apply credentials: %w", err))
+		}
+	}
+	return req, nil
+}
+
+// headers returns the headers of a request, without credentials.
+func (l *link) headers(c *call) http.Header {
+	h := make(http.Header, 8)
 	h.Set("User-Agent", userAgent)
 	for name, values := range l.opts.Headers {
 		for _, v := range values {
@@ -134,12 +145,7 @@ func (l *link) newRequest(ctx context.Context, c *call) (*http.Request, error) {
 		extensions := append(h.Values(a2a.HeaderExtensions), l.opts.Extensions...)
 		h.Set(a2a.HeaderExtensions, a2a.FormatExtensions(extensions))
 	}
-	if l.credentials != nil {
-		if err := l.credentials.Apply(ctx, req); err != nil {
-			return nil, l.fail(c, KindCredentials, false, fmt.Errorf("apply credentials: %w", err))
-		}
-	}
-	return req, nil
+	return h
 }
 
 // fail returns a TransportError about the call.

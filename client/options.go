@@ -79,6 +79,9 @@ type Options struct {
 	// MaxResponse bounds an answer, after decompression, in bytes; 0 is
 	// DefaultMaxResponse.
 	MaxResponse int
+	// MaxTask bounds the task that Wait and SendAndWait collect from events, in
+	// bytes of memory, about; 0 is DefaultMaxTask, negative is no limit.
+	MaxTask int
 	// MaxFrame bounds one event of a stream in bytes; 0 is DefaultMaxFrame.
 	MaxFrame int
 

@@ -34,7 +34,6 @@ type Stream struct {
 	single  *a2a.StreamResponse
 
 	err    error // what every further Next returns
-	size   int   // of the last event, in bytes
 	lastID string
 	taskID string
 	state  a2a.TaskState
@@ -103,7 +102,7 @@ func (s *Stream) next() (*a2a.StreamResponse, error) {
 		if err != nil {
 			return nil, s.readFailed(err)
 		}
-		s.lastID, s.size = s.source.reader.lastEventID(), len(frame.data)
+		s.lastID = s.source.reader.lastEventID()
 		if len(bytes.TrimSpace(frame.data)) == 0 {
 			continue
 		}

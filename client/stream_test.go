@@ -47,6 +47,7 @@ func brief(e *a2a.StreamResponse) string {
 	return "nothing"
 }
 
+// Row 138.
 func TestStream(t *testing.T) {
 	working, completed := taskEvent("t-1", "TASK_STATE_WORKING"), statusEvent("t-1", "TASK_STATE_COMPLETED")
 	tests := []struct {
@@ -270,7 +271,7 @@ func TestStreamRefused(t *testing.T) {
 	})
 }
 
-// A plain JSON answer is a stream of one event.
+// A plain JSON answer is a stream of one event. (Row 128.)
 func TestStreamAnsweredWithJSON(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		for state, isEnd := range map[string]bool{"TASK_STATE_COMPLETED": true, "TASK_STATE_WORKING": false} {
@@ -300,7 +301,7 @@ func TestStreamAnsweredWithSomethingElse(t *testing.T) {
 	})
 }
 
-// An agent without streaming gets SendMessage.
+// An agent without streaming gets SendMessage. (Row 128.)
 func TestStreamOfAnAgentWithoutStreaming(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.result(taskEvent("t-1", "TASK_STATE_COMPLETED")) })
@@ -356,7 +357,7 @@ func TestSubscribeToAnUnknownTask(t *testing.T) {
 }
 
 // Resume asks for what follows the last event and rebuilds the task without a
-// gap, whether or not the peer knows the header.
+// gap, whether or not the peer knows the header. (Row 137.)
 func TestResume(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		for _, knowsHeader := range []bool{true, false} {
@@ -398,7 +399,9 @@ func TestResume(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a.Add(e)
+				if err := a.Add(e); err != nil {
+					t.Fatal(err)
+				}
 			}
 			want := &a2a.Task{
 				ID: "t-1", ContextID: "c-1", Status: a2a.TaskStatus{State: a2a.StateCompleted},
@@ -576,7 +579,7 @@ func (l *pipeListener) Close() error   { close(l.closed); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
 
 // A stream lives as long as something comes now and then, whatever the Timeout
-// of the HTTP client says.
+// of the HTTP client says. (Row 136.)
 func TestLongStream(t *testing.T) {
 	onPipe(t, func(x *exchange) {
 		x.event(taskEvent("t-1", "TASK_STATE_WORKING"))
@@ -604,6 +607,7 @@ func TestLongStream(t *testing.T) {
 	})
 }
 
+// Row 136.
 func TestLongSend(t *testing.T) {
 	onPipe(t, func(x *exchange) {
 		x.pause(5 * time.Hour)
@@ -615,6 +619,7 @@ func TestLongSend(t *testing.T) {
 	})
 }
 
+// Row 136.
 func TestIdleStream(t *testing.T) {
 	onPipe(t, func(x *exchange) {
 		x.event(taskEvent("t-1", "TASK_STATE_WORKING"))

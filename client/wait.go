@@ -99,7 +99,6 @@ type waiter struct {
 	opts     WaitOptions
 	seen     Accumulator
 	cursor   string // id of the last event
-	size     int    // of the task so far, in bytes of its events
 	delay    time.Duration
 	retry    time.Duration // what the last stream asked for
 	failures int           // calls in a row that failed
@@ -115,7 +114,7 @@ func (c *Client) newWaiter(taskID string, opts WaitOptions) *waiter {
 	if opts.MaxFailures == 0 {
 		opts.MaxFailures = DefaultMaxFailures
 	}
-	return &waiter{client: c, taskID: taskID, opts: opts, delay: opts.Interval}
+	return &waiter{client: c, taskID: taskID, opts: opts, delay: opts.Interval, seen: Accumulator{MaxBytes: c.opts.MaxTask}}
 }
 
 // run waits. A subscription that said something before it failed is tried
@@ -171,13 +170,9 @@ func (w *waiter) follow(stream *Stream) error {
 		if err != nil {
 			return err
 		}
-		if e.Task != nil {
-			w.size = 0
+		if err := w.see(e); err != nil {
+			return err
 		}
-		if w.size += stream.size; w.size > w.client.opts.MaxResponse {
-			return w.client.fail("Wait", fmt.Errorf("%w: the events of the task have more than %d bytes", ErrTooLarge, w.client.opts.MaxResponse))
-		}
-		w.see(e)
 		w.cursor = stream.LastEventID()
 		if w.seen.Done() {
 			return nil
@@ -185,11 +180,14 @@ func (w *waiter) follow(stream *Stream) error {
 	}
 }
 
-func (w *waiter) see(e *a2a.StreamResponse) {
-	w.seen.Add(e)
+func (w *waiter) see(e *a2a.StreamResponse) error {
+	if err := w.seen.Add(e); err != nil {
+		return w.client.fail("Wait", err)
+	}
 	if w.opts.OnEvent != nil {
 		w.opts.OnEvent(e)
 	}
+	return nil
 }
 
 // poll asks for the task once, and waits when it is not settled. The error is
@@ -209,7 +207,9 @@ func (w *waiter) poll(ctx context.Context) (done bool, err error) {
 		pause = max(pause, min(waitAsked(err), maxRetryAfter))
 	} else {
 		w.failures = 0
-		w.see(&a2a.StreamResponse{Task: task})
+		if err := w.see(&a2a.StreamResponse{Task: task}); err != nil {
+			return false, err
+		}
 		if settled(task) {
 			return true, nil
 		}
@@ -231,39 +231,6 @@ func (w *waiter) pause() time.Duration {
 	d := w.delay
 	w.delay = min(w.delay+w.delay/2, w.opts.MaxInterval)
 	return time.Duration(float64(d) * (0.8 + 0.4*mathrand.Float64()))
-}
-
-// Accumulator rebuilds a task from its events. The zero value is ready to use.
-type Accumulator struct {
-	Task    *a2a.Task    // nil until an event told of a task
-	Message *a2a.Message // set when the agent answered with a message
-	events  int
-}
-
-// Add takes the next event. An update before the task itself makes a task of
-// what it tells.
-func (a *Accumulator) Add(e *a2a.StreamResponse) {
-	a.events++
-	if e.Message != nil {
-		a.Message = e.Message
-		return
-	}
-	if a.Task == nil {
-		a.Task = new(a2a.Task)
-		switch {
-		case e.StatusUpdate != nil:
-			a.Task.ID, a.Task.ContextID = e.StatusUpdate.TaskID, e.StatusUpdate.ContextID
-		case e.ArtifactUpdate != nil:
-			a.Task.ID, a.Task.ContextID = e.ArtifactUpdate.TaskID, e.ArtifactUpdate.ContextID
-		}
-	}
-	a.Task.Apply(e)
-}
-
-// Done reports whether there is nothing more to wait for: a message came, or
-// the task is in a terminal or interrupted state.
-func (a *Accumulator) Done() bool {
-	return a.Message != nil || a.Task != nil && settled(a.Task)
 }
 
 // NewMessage returns a message of the user with a fresh id.

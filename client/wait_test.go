@@ -154,7 +154,7 @@ func TestWaitForATaskThatIsOver(t *testing.T) {
 }
 
 // A stream that is cut is taken up again; one that never says anything is
-// replaced by polls. Nothing is sent a second time.
+// replaced by polls. Nothing is sent a second time. (Row 137.)
 func TestSendAndWaitSurvivesCuts(t *testing.T) {
 	onPipe(t, func(x *exchange) {
 		switch x.n {
@@ -191,6 +191,7 @@ func TestSendAndWaitSurvivesCuts(t *testing.T) {
 	})
 }
 
+// Row 137.
 func TestSendAndWaitDoesNotSendTwice(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) { x.cut() })
@@ -235,7 +236,7 @@ func TestSendAndWaitReportsThePeersError(t *testing.T) {
 	})
 }
 
-// A peer cannot fill the memory with a task that never ends.
+// A peer cannot fill the memory with a task that never ends. (Row S13.)
 func TestWaitBoundsTheTask(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) {
@@ -245,7 +246,7 @@ func TestWaitBoundsTheTask(t *testing.T) {
 				x.event(chunk)
 			}
 		})
-		answer, err := p.client(t, client.Options{MaxResponse: 1 << 20}).SendAndWait(t.Context(), hello(), client.WaitOptions{})
+		answer, err := p.client(t, client.Options{MaxTask: 1 << 20}).SendAndWait(t.Context(), hello(), client.WaitOptions{})
 		if !errors.Is(err, client.ErrTooLarge) || answer.Task.ID != "t-1" || p.seen() != "SendStreamingMessage" {
 			t.Errorf("got %v after %s", err, p.seen())
 		}
@@ -302,7 +303,9 @@ func TestAccumulator(t *testing.T) {
 			t.Parallel()
 			var a client.Accumulator
 			for _, e := range tt.events {
-				a.Add(e)
+				if err := a.Add(e); err != nil {
+					t.Fatal(err)
+				}
 			}
 			text := ""
 			for _, artifact := range a.Task.Artifacts {

@@ -253,7 +253,9 @@ func TestWriter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen.Add(event)
+			if err := seen.Add(event); err != nil {
+				t.Fatal(err)
+			}
 			if event.ArtifactUpdate != nil {
 				chunks++
 			}

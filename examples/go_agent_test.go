@@ -98,7 +98,9 @@ func TestSDKExecutor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen.Add(event)
+			if err := seen.Add(event); err != nil {
+				t.Fatal(err)
+			}
 			if event.ArtifactUpdate != nil {
 				chunks++
 			}

@@ -228,7 +228,9 @@ func (l *load) send(ctx context.Context, c *client.Client) (state string, err er
 		if err != nil {
 			return "", err
 		}
-		outcome.Add(event)
+		if err := outcome.Add(event); err != nil {
+			return "", err
+		}
 	}
 	return outcomeText(outcome.Task), nil
 }

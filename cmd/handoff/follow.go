@@ -77,7 +77,9 @@ func (s *session) follow(stream *client.Stream, out sink, authorized bool) (*cli
 		switch {
 		case err == nil:
 			idle = 0
-			seen.Add(e)
+			if err := seen.Add(e); err != nil {
+				return seen, err
+			}
 			if err := out.event(e); err != nil {
 				return seen, err
 			}
@@ -134,7 +136,9 @@ func (s *session) pollOn(taskID string, seen *client.Accumulator, out sink) erro
 			if somethingNew(seen.Task, e.Task) && failed == nil {
 				failed = out.event(e)
 			}
-			seen.Add(e)
+			if err := seen.Add(e); err != nil && failed == nil {
+				failed = err
+			}
 		},
 	})
 	if err := errors.Join(err, failed); err != nil {

@@ -111,7 +111,9 @@ func TestLiveView(t *testing.T) {
 			l := newLiveSink(a)
 			var seen client.Accumulator
 			for _, e := range tt.events {
-				seen.Add(e)
+				if err := seen.Add(e); err != nil {
+					t.Fatal(err)
+				}
 				if err := l.event(e); err != nil {
 					t.Fatal(err)
 				}

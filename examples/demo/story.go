@@ -124,10 +124,12 @@ func (s *story) follow(ctx context.Context, m *a2a.Message, until string) (*a2a.
 	var seen client.Accumulator
 	for {
 		event, err := stream.Next()
+		if err == nil {
+			err = seen.Add(event)
+		}
 		if err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("follow the task: %w", err), stream.Close())
 		}
-		seen.Add(event)
 		if event.Task != nil {
 			s.out.say("task %s", event.Task.ID)
 		}
