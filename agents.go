@@ -189,6 +189,10 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 	if c.Resumes() {
 		spec.OnInterrupt = engine.InterruptResume
 	}
+	spec.NoLineage, spec.CallerGrants = !c.Lineage, c.Grants == config.GrantsCaller
+	if peer := c.Run.Relay; peer != "" {
+		spec.Peer, spec.Answers, spec.FirstStepWait = peer, engine.AnswersTask, 0
+	}
 	return spec
 }
 

@@ -29,6 +29,12 @@ func (n *Node) callerLimits() engine.CallerLimits {
 	return engine.CallerLimits{Open: c.OpenTasks, Parked: c.ParkedTasks}
 }
 
+// delegationLimits bound the trees of tasks that agents make by delegating.
+func (n *Node) delegationLimits() engine.DelegationLimits {
+	c := &n.current.Load().config.Delegation
+	return engine.DelegationLimits{Depth: c.MaxDepth, Tasks: c.MaxTasks, Time: c.MaxTime.Std()}
+}
+
 // auditSettings are what the audit log is to record.
 func auditSettings(c *config.Audit) audit.Settings {
 	levels := map[config.AuditLevel]audit.Level{config.AuditChanges: audit.Changes, config.AuditAll: audit.All}

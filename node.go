@@ -124,6 +124,7 @@ func (n *Node) assemble(c *config.Config) error {
 		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
 		Turns:  c.Limits.Turns, Queue: c.Limits.Queue, QueueShare: queueShare(&c.Limits),
 		CallerLimits: n.callerLimits,
+		Delegations:  n.delegationLimits,
 		JobsDue:      func(at time.Time) { n.jobs.Due(at) },
 	}
 	if keys.sealer != nil {

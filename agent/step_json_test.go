@@ -121,7 +121,7 @@ func TestParseStepRefuses(t *testing.T) {
 		{json: ``, want: "ends too early", beyond: true},
 		{json: `{"delegate":{"to":"supplier"}}`, want: "delegate.message: says nothing"},
 		{json: `{"delegate":{"message":"Quote, please."}}`, want: "delegate.to: is missing"},
-		{json: `{"delegate":{"to":"supplier","message":"Quote","deadline":"soon"}}`, want: "delegate.deadline: want a duration such as 2h"},
+		{json: `{"delegate":{"to":"supplier","message":"Quote","deadline":"soon"}}`, want: "delegate.deadline: want a duration such as 2h", beyond: true},
 		{json: `{"delegate":{"to":"supplier","message":"Quote","reference":"PO-1"}}`, want: `delegate: unknown key "reference"`},
 		{json: `{"working":5}`, want: "working: want a string, an array of parts or an object"},
 		{json: `{"working":{"txt":"x"}}`, want: `working: unknown key "txt"`},

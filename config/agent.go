@@ -50,6 +50,12 @@ type Agent struct {
 	// Protocol extensions that the agent supports.
 	Extensions []Extension `yaml:"extensions"`
 
+	// Whether the agent reads from messages how they came about (the lineage extension), and its card says so: loops of agents and chains that are too long are refused, and deadlines are kept.
+	Lineage bool `yaml:"lineage" default:"true"`
+
+	// Who decides on the grant requests of the agent's tasks: operator is who may do so on this node, caller is also who sent the task, by a message (the grant extension, which the card names then).
+	Grants Grants `yaml:"grants" default:"operator" enum:"operator,caller"`
+
 	// The versions of the protocol that the agent speaks.
 	Versions []string `yaml:"versions" default:"1.0" enum:"1.0,0.3"`
 
@@ -167,6 +173,15 @@ const (
 	AnswersTask    Answers = "task"
 	AnswersMessage Answers = "message"
 	AnswersEither  Answers = "either"
+)
+
+// Grants says who decides on the grant requests of an agent's tasks.
+type Grants string
+
+// Who decides on grant requests.
+const (
+	GrantsOperator Grants = "operator"
+	GrantsCaller   Grants = "caller"
 )
 
 // Idempotency says whether a message that is sent again gets the first answer.

@@ -92,6 +92,9 @@ type Config struct {
 	// Limits of the node. Limits of an agent's work are the agent's.
 	Limits Limits `yaml:"limits"`
 
+	// Bounds of the trees of tasks that agents make by handing work to each other and to peers.
+	Delegation Delegation `yaml:"delegation"`
+
 	// How long things are kept.
 	Retention Retention `yaml:"retention"`
 
@@ -117,6 +120,18 @@ type Config struct {
 	Peers map[string]*Peer `yaml:"peers"`
 
 	source *source
+}
+
+// Delegation bounds the trees of tasks that agents make by delegating.
+type Delegation struct {
+	// The hops from the task at the root to the farthest one, over all nodes that tell each other. A delegation beyond is refused. 0 is no limit.
+	MaxDepth int `yaml:"max_depth" default:"8" min:"0" max:"100"`
+
+	// The tasks below one root. Delegations beyond are refused. 0 is no limit.
+	MaxTasks int `yaml:"max_tasks" default:"100" min:"0" max:"100000"`
+
+	// How long a root and all that is below it may take. Delegated tasks that are not over by then are FAILED. 0 is no limit.
+	MaxTime Duration `yaml:"max_time" default:"30d" min:"0s"`
 }
 
 // Callers says who may call.

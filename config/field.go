@@ -123,17 +123,14 @@ func join(path, key string) string {
 // laterKeys are keys that a later version will have, by the path of their
 // mapping with * for the name of an agent.
 var laterKeys = map[string][]string{
-	"":             {"mcp", "inbox", "delegations", "console", "push", "cluster"},
-	"agents.*":     {"auth", "security", "push", "relay", "mcp"},
-	"agents.*.run": {"mcp", "relay", "llm"},
+	"":             {"mcp", "inbox", "console", "push", "cluster"},
+	"agents.*":     {"auth", "security", "push", "mcp"},
+	"agents.*.run": {"mcp", "llm"},
 }
 
 var agentName = regexp.MustCompile(`^agents\.[^.\[]+`)
 
 // later reports whether a later version will have a key.
 func later(parent, key string) bool {
-	if key == "delegate" && strings.Contains(parent, ".run.script[") {
-		return true
-	}
 	return slices.Contains(laterKeys[agentName.ReplaceAllString(parent, "agents.*")], key)
 }

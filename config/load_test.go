@@ -89,7 +89,6 @@ func TestStructuralProblems(t *testing.T) {
 		{"unset variable", "listen: ${HANDOFF_NOT_SET}\n" + minimal, "1:9: listen: refers to the environment variable HANDOFF_NOT_SET, which is not set; set it, or write ${HANDOFF_NOT_SET:-default}"},
 		{"malformed reference", "listen: ${x y}\n" + minimal, "1:9: listen: has a reference to the environment that is malformed; write ${NAME} or ${NAME:-default}, or $${ for the characters themselves"},
 		{"assumed version", strings.Replace(minimal, "run:", "assume_version: 0.3\n    run:", 1), `8:21: agents.delivery.assume_version: is not among the agent's versions`},
-		{"later step", strings.Replace(minimal, "{exec: [./book]}", "{script: [{do: [{delegate: {to: x}}]}]}", 1), "agents.delivery.run.script[0].do[0].delegate: is not available in this version of handoff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

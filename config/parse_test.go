@@ -197,7 +197,7 @@ default_agent: delivry
 		`20:14: agents.delivery.skills[1].id: is the id of skills[0] already`,
 		`21:5: agents.delivery.run: has more than one backend: exec, http; keep one`,
 		`21:28: agents.delivery.run.http: the URL is not an http or https URL`,
-		`21:39: agents.delivery.run.relay: is not available in this version of handoff`,
+		`21:46: agents.delivery.run.relay: expects a text, not a mapping`,
 		`22:5: agents.delivery.name: stands twice; the first is on line 10`,
 		`23:16: default_agent: there is no agent "delivry"; did you mean "delivery"?`,
 	}

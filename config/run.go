@@ -22,17 +22,18 @@ type Run struct {
 	// Tools of MCP servers as skills. This version does not have it yet.
 	MCP a2a.JSON `yaml:"mcp"`
 
-	// Another A2A agent behind this one. This version does not have it yet.
-	Relay a2a.JSON `yaml:"relay"`
+	// The name of a peer, another A2A agent to which every message is handed on.
+	Relay string `yaml:"relay"`
 
 	// A model that plans and calls tools. This version does not have it yet.
 	LLM a2a.JSON `yaml:"llm"`
 }
 
 // resumes reports whether a turn that a crash interrupted can safely run again:
-// a script passes over the steps that it has done, while a program or a web
+// a script passes over the steps that it has done, and a relay looks what its
+// peer has got, while a program or a web
 // service may have had effects elsewhere.
-func (r Run) resumes() bool { return len(r.Script) > 0 }
+func (r Run) resumes() bool { return len(r.Script) > 0 || r.Relay != "" }
 
 // Rule is a rule of a script.
 type Rule struct {
@@ -62,6 +63,9 @@ type When struct {
 
 	// What was decided on the grant request that started the turn.
 	Grant string `yaml:"grant" enum:"approve,deny"`
+
+	// What became of the delegation that the turn before has made: completed, or one of the other ends, or over for any.
+	Outcome string `yaml:"outcome" enum:"over,completed,failed,canceled,rejected"`
 }
 
 // ScriptStep is one step of a script: one of the keys that say what it does, and
@@ -91,8 +95,8 @@ type ScriptStep struct {
 	// With authorize: when an undecided request counts as denied, a time (RFC 3339) or a duration from now.
 	Expires string `yaml:"expires"`
 
-	// Make a task of a peer and wait for it. This version does not have it yet.
-	Delegate a2a.JSON `yaml:"delegate"`
+	// Hands work to a peer, or to another agent of the node, and waits for it. Its outcome starts the next turn. Ends the turn.
+	Delegate *ScriptDelegate `yaml:"delegate"`
 
 	// The task stays WORKING without running until the time is over or a message comes. Ends the turn.
 	Wait *ScriptWait `yaml:"wait"`
@@ -134,6 +138,27 @@ type ScriptRepeat struct {
 	Do []ScriptStep `yaml:"do" required:"true"`
 }
 
+// ScriptDelegate hands work to another agent.
+type ScriptDelegate struct {
+	// The name of a peer, or the id of an agent of the node.
+	To string `yaml:"to" required:"true"`
+
+	// What it is told.
+	Message *ScriptContent `yaml:"message" required:"true"`
+
+	// A business key, such as an order number, to find the delegation by. A second open one with the same key to the same peer is refused.
+	Ref string `yaml:"ref"`
+
+	// Whether it is made although one with the same ref is open.
+	Again bool `yaml:"again" default:"false"`
+
+	// The id of the skill that it is for.
+	Skill string `yaml:"skill"`
+
+	// How long it may take, such as 2h.
+	Deadline string `yaml:"deadline"`
+}
+
 // ScriptWait parks the task.
 type ScriptWait struct {
 	// How long, such as 30m.
@@ -151,7 +176,7 @@ type ScriptArtifact struct {
 	// A description for people.
 	Description string `yaml:"description"`
 
-	// The parts. The word rest stands for the other parts of the newest message.
+	// The parts. The word rest stands for the other parts of the newest message, and outcome for those of the artifacts of the delegation that is over.
 	Parts ScriptParts `yaml:"parts" required:"true"`
 
 	// Whether the parts follow those that the artifact has.
@@ -169,7 +194,7 @@ type ScriptContent struct {
 	// One text part.
 	Text string `yaml:"text"`
 
-	// The parts. The word rest stands for the other parts of the newest message.
+	// The parts. The word rest stands for the other parts of the newest message, and outcome for those of the artifacts of the delegation that is over.
 	Parts ScriptParts `yaml:"parts"`
 
 	// Free metadata.
@@ -197,9 +222,11 @@ func (c *ScriptContent) UnmarshalYAML(unmarshal func(any) error) error {
 // ScriptParts is a list of parts, or the word rest.
 type ScriptParts []ScriptPart
 
-// restOfMessage stands in a list of parts for the parts of the newest message
-// but its first text.
-const restOfMessage = "rest"
+// Words that stand in a list of parts for other parts.
+const (
+	restOfMessage  = "rest"    // of the newest message but its first text
+	partsOfOutcome = "outcome" // of the artifacts of a delegation
+)
 
 // UnmarshalYAML reads both forms.
 func (p *ScriptParts) UnmarshalYAML(unmarshal func(any) error) error {
@@ -219,10 +246,14 @@ func (p *ScriptParts) UnmarshalYAML(unmarshal func(any) error) error {
 }
 
 // ScriptPart is a part with exactly one of text, raw, url and data, or the word
-// rest: all parts of the newest message but its first text, unchanged.
+// rest: all parts of the newest message but its first text, unchanged, or the word
+// outcome: all parts of the artifacts of a delegation.
 type ScriptPart struct {
 	// Whether this is the word rest.
 	Rest bool `yaml:"-"`
+
+	// Whether this is the word outcome.
+	Outcome bool `yaml:"-"`
 
 	// A text.
 	Text *string `yaml:"text"`
@@ -257,10 +288,14 @@ func (p *ScriptPart) UnmarshalYAML(unmarshal func(any) error) error {
 		if err := unmarshal(&word); err != nil {
 			return err
 		}
-		if word != restOfMessage {
-			return fmt.Errorf("a part is an object such as {text: …}, or the word %s", restOfMessage)
+		switch word {
+		case restOfMessage:
+			p.Rest = true
+		case partsOfOutcome:
+			p.Outcome = true
+		default:
+			return fmt.Errorf("a part is an object such as {text: …}, or the word %s or %s", restOfMessage, partsOfOutcome)
 		}
-		p.Rest = true
 		return nil
 	}
 	type long ScriptPart
@@ -366,7 +401,7 @@ func (r *Run) Backends() []string {
 	var names []string
 	for name, set := range map[string]bool{
 		"script": r.Script != nil, "exec": r.Exec != nil, "http": r.HTTP != nil,
-		"mcp": r.MCP != nil, "relay": r.Relay != nil, "llm": r.LLM != nil,
+		"mcp": r.MCP != nil, "relay": r.Relay != "", "llm": r.LLM != nil,
 	} {
 		if set {
 			names = append(names, name)

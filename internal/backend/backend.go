@@ -1,6 +1,6 @@
 // Package backend runs the agents that a configuration describes: a script of
-// rules, a program per turn, or a web service that turns are posted to. Each is
-// an agent.Agent.
+// rules, a program per turn, a web service that turns are posted to, or a peer to
+// which everything is handed on. Each is an agent.Agent.
 package backend
 
 import (
@@ -26,6 +26,8 @@ type Options struct {
 	// operator's own, so that it may reach private addresses. An http backend
 	// needs one.
 	HTTP *http.Client
+	// Relay returns the agent that hands everything to a peer. Nil: there are none.
+	Relay func(peer string) (agent.Agent, error)
 	// Callbacks receives the steps of web services that answer 202. Nil offers
 	// no callback to them.
 	Callbacks *Callbacks
@@ -60,7 +62,7 @@ func build(run *config.Run, opt Options) (agent.Agent, []*config.FieldError) {
 	names := run.Backends()
 	switch {
 	case len(names) == 0:
-		c.fail("run", "has no backend; give it script, exec or http")
+		c.fail("run", "has no backend; give it script, exec, http or relay")
 		return nil, c.problems
 	case len(names) > 1:
 		c.fail("run", "has several backends, %s; an agent runs on one", strings.Join(names, " and "))
@@ -74,10 +76,23 @@ func build(run *config.Run, opt Options) (agent.Agent, []*config.FieldError) {
 		a = newProgram(&c, path, run.Exec, opt)
 	case "http":
 		a = newService(&c, path, run.HTTP, opt)
+	case "relay":
+		a = newRelay(&c, path, run.Relay, opt)
 	default:
-		c.fail(path, "is not available in this version; the backends are script, exec and http")
+		c.fail(path, "is not available in this version; the backends are script, exec, http and relay")
 	}
 	return a, c.problems
+}
+
+// newRelay returns the agent that hands everything to a peer. Whether there is
+// such a peer is known where peers are.
+func newRelay(c *checker, path, peer string, opt Options) agent.Agent {
+	if opt.Relay == nil {
+		return nil
+	}
+	a, err := opt.Relay(peer)
+	c.failed(path, err)
+	return a
 }
 
 // checker gathers what is wrong with a configuration.

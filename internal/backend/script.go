@@ -22,6 +22,7 @@ type rule struct {
 	part      a2a.PartKind // PartNone: any
 	turn      int          // 0: any
 	grant     string       // "": any
+	outcome   string       // "": any
 	do        []action
 }
 
@@ -31,6 +32,9 @@ func (s *script) Run(ctx context.Context, t *agent.Turn) error {
 		Agent: t.Agent, TaskID: t.TaskID, ContextID: t.ContextID,
 		Skill: t.Skill, Caller: t.Caller.Subject, Turn: t.Number, Attempt: t.Attempt,
 	}}
+	if t.Outcome != nil {
+		r.scope.OutcomeState, r.scope.outcome = stateWord(t.Outcome.State), t.Outcome
+	}
 	if n := len(t.Messages); n > 0 {
 		m := &t.Messages[n-1]
 		r.scope.message, r.scope.MessageID, r.scope.Text = m, m.MessageID, m.Text()
@@ -43,12 +47,23 @@ func (s *script) Run(ctx context.Context, t *agent.Turn) error {
 	return agent.Errorf("No rule of the agent's script matches this turn.")
 }
 
+// anyOutcome is the condition that a delegation is over, however it ended.
+const anyOutcome = "over"
+
+// stateWord is a state as scripts write it, such as completed.
+func stateWord(s a2a.TaskState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "TASK_STATE_"))
+}
+
 // matches reports whether all conditions hold, and keeps the groups of the text.
 func (r *rule) matches(t *scriptTurn) bool {
 	if r.turn != 0 && r.turn != t.turn.Number || r.skill != "" && r.skill != t.turn.Skill {
 		return false
 	}
 	if r.grant != "" && (t.turn.Grant == nil || t.turn.Grant.Decision() != r.grant) {
+		return false
+	}
+	if r.outcome != "" && (t.turn.Outcome == nil || r.outcome != anyOutcome && r.outcome != t.scope.OutcomeState) {
 		return false
 	}
 	m := t.scope.message
@@ -129,6 +144,8 @@ func ownStep(s agent.Step) agent.Step {
 		s.Ask = new(*s.Ask)
 	case s.Authorize != nil:
 		s.Authorize = new(*s.Authorize)
+	case s.Delegate != nil:
+		s.Delegate = new(*s.Delegate)
 	}
 	return s
 }

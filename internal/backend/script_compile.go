@@ -36,6 +36,7 @@ func compileRule(c *checker, path string, r *config.Rule) rule {
 		skill:     r.When.Skill,
 		turn:      r.When.Turn,
 		grant:     r.When.Grant,
+		outcome:   r.When.Outcome,
 	}
 	switch r.When.Part {
 	case "":
@@ -55,6 +56,11 @@ func compileRule(c *checker, path string, r *config.Rule) rule {
 	}
 	if g := out.grant; g != "" && g != agent.DecisionApprove && g != agent.DecisionDeny {
 		c.fail(when+"grant", "is neither approve nor deny")
+	}
+	switch out.outcome {
+	case "", anyOutcome, "completed", "failed", "canceled", "rejected":
+	default:
+		c.fail(when+"outcome", "is not one of over, completed, failed, canceled and rejected")
 	}
 	b := block{checker: c}
 	out.do = b.compile(path+".do", r.Do)
@@ -105,12 +111,9 @@ func (b *block) action(path string, s *config.ScriptStep) action {
 		return &deaf{b.duration(path+".deaf", s.Deaf)}
 	case "repeat":
 		return b.repeated(path+".repeat", s.Repeat)
-	case "delegate":
-		b.fail(path+".delegate", "is not available in this version")
-		return nil
 	}
 	switch key {
-	case "ask", "authorize", "wait", "message", "complete", "fail", "reject":
+	case "ask", "authorize", "delegate", "wait", "message", "complete", "fail", "reject":
 		if b.repeat {
 			b.fail(path+"."+key, "ends the turn, and so cannot be repeated")
 		}
@@ -257,6 +260,8 @@ func (b *block) template(path, key string, s *config.ScriptStep) stepTemplate {
 		return b.ask(path, s)
 	case "authorize":
 		return b.authorize(path, s)
+	case "delegate":
+		return b.delegate(path+".delegate", s.Delegate)
 	case "wait":
 		return b.wait(path+".wait", s.Wait)
 	case "state":
@@ -352,8 +357,8 @@ func (b *block) parts(path string, list config.ScriptParts) []part {
 }
 
 func (b *block) part(path string, p *config.ScriptPart) part {
-	if p.Rest {
-		return part{rest: true}
+	if p.Rest || p.Outcome {
+		return part{rest: p.Rest, outcome: p.Outcome}
 	}
 	out := part{
 		mediaType: b.scalar(path+".mediaType", p.MediaType),
@@ -452,6 +457,41 @@ func (b *block) authorize(path string, s *config.ScriptStep) stepTemplate {
 		}
 		out.Expires, err = agent.ParseExpires(until, time.Now())
 		return agent.Step{Authorize: out}, err
+	}}
+}
+
+func (b *block) delegate(path string, d *config.ScriptDelegate) stepTemplate {
+	to := b.scalar(path+".to", d.To)
+	if d.Message == nil {
+		b.fail(path+".message", "is missing")
+		d = new(*d)
+		d.Message = &config.ScriptContent{}
+	}
+	said := b.content(path+".message", d.Message)
+	ref, skill := b.scalar(path+".ref", d.Ref), b.scalar(path+".skill", d.Skill)
+	within := scalar{constant: "0s"}
+	if d.Deadline != "" {
+		within = b.duration(path+".deadline", d.Deadline)
+	}
+	again := d.Again
+	constant := to.isConstant() && said.isConstant() && ref.isConstant() && skill.isConstant() && within.isConstant()
+	return stepTemplate{constant, func(sc *scope) (step agent.Step, err error) {
+		c, err := said.expand(sc)
+		if err != nil {
+			return step, err
+		}
+		out := &agent.Delegate{Content: *c, Again: again}
+		if out.To, err = to.expand(sc); err != nil {
+			return step, err
+		}
+		if out.Ref, err = ref.expand(sc); err != nil {
+			return step, err
+		}
+		if out.Skill, err = skill.expand(sc); err != nil {
+			return step, err
+		}
+		out.Within, err = expandDuration(&within, sc)
+		return agent.Step{Delegate: out}, err
 	}}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
 )
 
 // scope is what the templates of a script see: {{.Text}}, {{.Match 1}} and so on.
@@ -28,9 +29,22 @@ type scope struct {
 	Turn      int
 	Attempt   int
 	I         int // the round of the innermost repeat, from 1
+	// OutcomeState says how the delegation of the turn before ended, such as
+	// completed; "" when the turn is not after one.
+	OutcomeState string
 
 	match   []string
 	message *a2a.Message // the newest; nil when the turn has none
+	outcome *agent.Outcome
+}
+
+// Outcome returns what the delegation of the turn before says in text: its
+// artifacts, or else its status.
+func (s *scope) Outcome() string {
+	if s.outcome == nil {
+		return ""
+	}
+	return s.outcome.Text()
 }
 
 // Match returns group n of the rule's text condition, and the whole match for 0.
@@ -93,7 +107,7 @@ var templatePlace = regexp.MustCompile(`^template: :(\d+)(:\d+)?: (executing "" 
 func templateError(err error) error {
 	text := templatePlace.ReplaceAllString(err.Error(), "")
 	if before, _, unknown := strings.Cut(text, " in type *backend.scope"); unknown {
-		text = before + "; a template knows .Text, .Match n, .I, .TaskID, .ContextID, .MessageID, .Agent, .Skill, .Caller, .Turn and .Attempt"
+		text = before + "; a template knows .Text, .Match n, .I, .TaskID, .ContextID, .MessageID, .Agent, .Skill, .Caller, .Turn, .Attempt, .Outcome and .OutcomeState"
 	}
 	return errors.New("is not a template that works: " + text)
 }
@@ -189,9 +203,11 @@ func (v *value) expand(sc *scope) (a2a.JSON, error) {
 	return out, nil
 }
 
-// part is a part of a script: of a message or an artifact, or the word rest.
+// part is a part of a script: of a message or an artifact, or one of the words
+// rest and outcome.
 type part struct {
 	rest      bool
+	outcome   bool
 	kind      a2a.PartKind
 	content   scalar // of a text, raw or url
 	data      value
@@ -201,7 +217,7 @@ type part struct {
 }
 
 func (p *part) isConstant() bool {
-	return !p.rest && p.content.isConstant() && p.data.isConstant() &&
+	return !p.rest && !p.outcome && p.content.isConstant() && p.data.isConstant() &&
 		p.mediaType.isConstant() && p.filename.isConstant() && p.metadata.isConstant()
 }
 
@@ -254,6 +270,12 @@ func expandParts(parts []part, sc *scope) ([]a2a.Part, error) {
 	for i := range parts {
 		if parts[i].rest {
 			out = append(out, sc.rest()...)
+			continue
+		}
+		if parts[i].outcome {
+			if sc.outcome != nil {
+				out = append(out, sc.outcome.Parts()...)
+			}
 			continue
 		}
 		p, err := parts[i].expand(sc)

@@ -99,8 +99,26 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 			URI: e.URI, Description: e.Description, Required: e.Required, Params: slices.Clone(e.Params),
 		})
 	}
+	card.Capabilities.Extensions = append(card.Capabilities.Extensions, ownExtensions(agent)...)
 	card.Skills = skillsOf(agent.Skills)
 	return card
+}
+
+// ownExtensions are the extensions that the node itself adds to an agent.
+func ownExtensions(agent *config.Agent) []a2a.AgentExtension {
+	var own []a2a.AgentExtension
+	add := func(uri, description string) {
+		if !slices.ContainsFunc(agent.Extensions, func(e config.Extension) bool { return e.URI == uri }) {
+			own = append(own, a2a.AgentExtension{URI: uri, Description: description})
+		}
+	}
+	if agent.Lineage {
+		add(a2a.LineageExtension, "Reads in the metadata of a message for which task it is sent and through which agents it came, and refuses loops.")
+	}
+	if agent.Grants == config.GrantsCaller {
+		add(a2a.GrantExtension, "Takes decisions on the authorizations that it asks for in the metadata of a message.")
+	}
+	return own
 }
 
 // SkillsOf returns all skills of an agent: those of its card, and those that

@@ -119,6 +119,10 @@ func TestFor_OldGRPC(t *testing.T) {
 	}
 }
 
+// lineage is how cards declare the extension that they have unless it is turned
+// off.
+const lineage = `{"uri":"https://handoff.example/extensions/lineage/v1","description":"Reads in the metadata of a message for which task it is sent and through which agents it came, and refuses loops."}`
+
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	c := load(t, file)
@@ -130,14 +134,14 @@ func TestBuild(t *testing.T) {
 			`{"url":"https://a.example/x/agents/delivery/rpc","protocolBinding":"JSONRPC","tenant":"acme","protocolVersion":"1.0"},` +
 			`{"url":"https://a.example/x/agents/delivery/v1","protocolBinding":"HTTP+JSON","tenant":"acme","protocolVersion":"1.0"}],` +
 			`"provider":{"url":"https://example.com","organization":"Example"},"version":"1.4.0","documentationUrl":"https://example.com/docs",` +
-			`"capabilities":{"streaming":false,"pushNotifications":true,"extensions":[{"uri":"https://example.com/ext/v1","required":true,"params":{"n":12345678901234567890}}],"extendedAgentCard":false},` +
+			`"capabilities":{"streaming":false,"pushNotifications":true,"extensions":[{"uri":"https://example.com/ext/v1","required":true,"params":{"n":12345678901234567890}},` + lineage + `],"extendedAgentCard":false},` +
 			`"defaultInputModes":["text/plain","application/json"],"defaultOutputModes":["text/plain","application/json"],` +
 			`"skills":[{"id":"book","name":"Book","description":"Books a dock.","tags":["logistics"],"examples":["x"],"inputModes":["text/plain"]}],"iconUrl":"https://example.com/icon.png"}`},
 		{"moved", "http://h:1", "", `{"name":"Moved","description":"Elsewhere.","supportedInterfaces":[` +
 			`{"url":"http://h:1/a2a","protocolBinding":"JSONRPC","protocolVersion":"1.0"},` +
 			`{"url":"http://h:1/agents/moved/api/v1","protocolBinding":"HTTP+JSON","protocolVersion":"1.0"},` +
 			`{"url":"h:1","protocolBinding":"GRPC","tenant":"moved","protocolVersion":"1.0"}],"version":"1.0.0",` +
-			`"capabilities":{"streaming":true,"pushNotifications":true,"extendedAgentCard":false},` +
+			`"capabilities":{"streaming":true,"pushNotifications":true,"extensions":[` + lineage + `],"extendedAgentCard":false},` +
 			`"defaultInputModes":["text/plain","application/json"],"defaultOutputModes":["text/plain","application/json"],"skills":[{"id":"s","name":"S","description":"D.","tags":["t"]}]}`},
 	} {
 		got := string(card.Build(c.Agents[tt.id], tt.id, tt.base, tt.tenant).AppendJSON(nil))
@@ -223,7 +227,7 @@ func TestLint(t *testing.T) {
 		}, []string{"error securityRequirements[0] A2A §4.4.1"}},
 		{"extension", func(c *a2a.AgentCard) {
 			c.Capabilities.Extensions = append(c.Capabilities.Extensions, a2a.AgentExtension{URI: "x"})
-		}, []string{"error capabilities.extensions[1].uri A2A §4.4.4"}},
+		}, []string{"error capabilities.extensions[2].uri A2A §4.4.4"}},
 		{"icon", func(c *a2a.AgentCard) { c.IconURL = new("javascript:x") }, []string{"error iconUrl A2A §4.4.1"}},
 		{"secret", func(c *a2a.AgentCard) { c.Description = "Call with Bearer abcdefghijklmnop123" }, []string{"warning description A2A §14.3"}},
 		{"key", func(c *a2a.AgentCard) {

@@ -219,7 +219,7 @@ func (e *Engine) forward(ctx context.Context, row *store.Task, job *store.Job) e
 		down.TaskID, down.ContextID, down.ReferenceTaskIDs = child.ID, child.Context, nil
 		hash := hashOf(&down)
 		q := &Request{
-			Spec: spec, Scope: store.ForOwner(child.Tenant, child.Owner), Caller: m.Caller, Message: &down,
+			Spec: spec, Scope: ownerScope(child), Caller: m.Caller, Message: &down,
 			By: m.Caller.Subject, finish: job.ID,
 		}
 		_, err = e.append(ctx, q, child, &store.Claim{

@@ -99,14 +99,14 @@ func (e *Engine) makeChild(ctx context.Context, row *store.Task, id string) erro
 	if err := e.mayDelegate(l.Path, l.Depth, spec); err != nil {
 		return err
 	}
-	if err := l.checkBudget(ctx, e, row.Tenant, row.Owner); err != nil {
+	if err := l.checkBudget(ctx, e, ownerScope(row)); err != nil {
 		return err
 	}
 	if err := e.boundTree(ctx, l, d, spec); err != nil {
 		return err
 	}
 	q := &Request{
-		Spec: spec, Scope: store.ForOwner(row.Tenant, row.Owner), Caller: m.Caller,
+		Spec: spec, Scope: ownerScope(row), Caller: m.Caller,
 		Message: &a2a.Message{
 			MessageID: id, ContextID: row.Context, Role: a2a.RoleUser,
 			Parts: d.Parts, Metadata: d.Metadata,

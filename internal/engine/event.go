@@ -88,30 +88,39 @@ const (
 
 // authorizeContent is the content of a request for a grant, with the request in
 // its metadata (A2A §7.6.1 asks for an explanation; here it is one that a
-// program can read too).
+// program can read too). An agent may describe the request in its own way beside.
 func authorizeContent(a *agent.Authorize, grant string) *agent.Content {
 	c := a.Content
 	if len(c.Parts) == 0 {
 		c.Parts = []a2a.Part{a2a.Text("Authorization is required to go on.")}
 	}
-	if c.Metadata != nil {
-		return &c // the agent describes the request in its own way
+	request := a2a.GrantRequest{ID: grant, Operation: a.Operation, URL: a.URL}
+	if !a.Expires.IsZero() {
+		request.Expires = a.Expires.UTC().Truncate(time.Second)
 	}
+	if c.Metadata == nil {
+		c.Metadata = plainRequest(&request)
+	}
+	c.Metadata = a2a.WithMember(c.Metadata, a2a.GrantExtension, request.AppendJSON(nil))
+	return &c
+}
+
+// plainRequest is metadata that describes a request for a grant.
+func plainRequest(r *a2a.GrantRequest) a2a.JSON {
 	b := append([]byte{}, `{"`+metaGrant+`":`...)
-	b = quote(b, grant)
+	b = quote(b, r.ID)
 	add := func(key, value string) {
 		if value != "" {
 			b = append(b, `,"`+key+`":`...)
 			b = quote(b, value)
 		}
 	}
-	add(metaOperation, a.Operation)
-	add(metaURL, a.URL)
-	if !a.Expires.IsZero() {
-		add(metaExpires, a.Expires.UTC().Format(time.RFC3339))
+	add(metaOperation, r.Operation)
+	add(metaURL, r.URL)
+	if !r.Expires.IsZero() {
+		add(metaExpires, r.Expires.Format(time.RFC3339))
 	}
-	c.Metadata = append(b, '}')
-	return &c
+	return append(b, '}')
 }
 
 // grantID names the request that a turn of a task made: there is at most one.

@@ -198,14 +198,14 @@ func (e *Engine) lineageBelow(parent *store.Task, m *meta) *lineage {
 }
 
 // checkBudget refuses one task too many below a root.
-func (l *lineage) checkBudget(ctx context.Context, e *Engine, tenant, owner string) error {
+func (l *lineage) checkBudget(ctx context.Context, e *Engine, scope store.Scope) error {
 	limits := e.cfg.Delegations()
 	if limits.Tasks == 0 {
 		return nil
 	}
 	n := 0
 	for cursor := ""; ; {
-		page, err := e.kept().Delegations(ctx, store.ForOwner(tenant, owner), store.DelegationQuery{Root: l.Root, PageSize: 100, Cursor: cursor})
+		page, err := e.kept().Delegations(ctx, scope, store.DelegationQuery{Root: l.Root, PageSize: 100, Cursor: cursor})
 		if err != nil {
 			return err
 		}

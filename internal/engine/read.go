@@ -16,6 +16,10 @@ import (
 // already found to own.
 var nodeScope = store.ForAll()
 
+// ownerScope is the scope of the owner of a task, for what is made or found for the
+// task.
+func ownerScope(row *store.Task) store.Scope { return store.ForOwner(row.Tenant, row.Owner) }
+
 const (
 	defaultPage = 50  // tasks on a page of ListTasks (A2A §3.1.4)
 	allHistory  = 100 // messages of the history when neither client nor agent says
