@@ -293,7 +293,7 @@ func (e *Engine) cancelChildren(ctx context.Context, row *store.Task, job *store
 	if !row.State.Terminal() {
 		return e.finishJob(ctx, job)
 	}
-	ids, err := e.kept().Children(ctx, row.ID)
+	ids, err := e.store.Children(ctx, row.ID)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func (e *Engine) recallPeer(c *store.Change, row *store.Task) {
 
 // checkItem refuses an answer to an item of the inbox that is not open.
 func (e *Engine) checkItem(ctx context.Context, scope store.Scope, id, task string) error {
-	item, err := e.kept().InboxItem(ctx, scope, id)
+	item, err := e.store.InboxItem(ctx, scope, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && task != "" && item.Task != task {
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "There is no such item in the inbox")
 	}
@@ -172,7 +172,7 @@ func (e *Engine) checkItem(ctx context.Context, scope store.Scope, id, task stri
 // itemOf returns the id of the open item of a root that asks for a decision on a
 // grant request of a task below it, or of itself; "" when there is none.
 func (e *Engine) itemOf(ctx context.Context, root, grant string) (string, error) {
-	page, err := e.kept().InboxItems(ctx, nodeScope, store.InboxQuery{Task: root, Kind: store.InboxGrant, PageSize: 100})
+	page, err := e.store.InboxItems(ctx, nodeScope, store.InboxQuery{Task: root, Kind: store.InboxGrant, PageSize: 100})
 	if err != nil {
 		return "", err
 	}

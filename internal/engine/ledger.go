@@ -55,7 +55,7 @@ func (l *ledger) Delegation(ctx context.Context) (*store.Delegation, error) {
 	}
 	var d *store.Delegation
 	err := l.run.e.endure(ctx, func() (err error) {
-		d, err = l.run.e.kept().Delegation(ctx, nodeScope, l.run.id)
+		d, err = l.run.e.store.Delegation(ctx, nodeScope, l.run.id)
 		return err
 	})
 	if err != nil {

@@ -205,7 +205,7 @@ func (l *lineage) checkBudget(ctx context.Context, e *Engine, scope store.Scope)
 	}
 	n := 0
 	for cursor := ""; ; {
-		page, err := e.kept().Delegations(ctx, scope, store.DelegationQuery{Root: l.Root, PageSize: 100, Cursor: cursor})
+		page, err := e.store.Delegations(ctx, scope, store.DelegationQuery{Root: l.Root, PageSize: 100, Cursor: cursor})
 		if err != nil {
 			return err
 		}
