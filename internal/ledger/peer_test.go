@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -45,6 +46,7 @@ const (
 // faultyPeer is an A2A agent over JSON-RPC that does what a test tells it.
 type faultyPeer struct {
 	t      *testing.T
+	jwks   jose.JSONWebKeySet
 	server *httptest.Server
 	card   *a2a.AgentCard
 
@@ -210,6 +212,14 @@ type rpc struct {
 }
 
 func (p *faultyPeer) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/.well-known/jwks.json" {
+		b, err := json.Marshal(p.jwks)
+		if err != nil {
+			p.t.Error(err)
+		}
+		_, _ = w.Write(b)
+		return
+	}
 	if r.URL.Path == "/elsewhere" {
 		p.mu.Lock()
 		p.elsewhere++
