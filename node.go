@@ -467,6 +467,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			nodeAPI.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/callbacks/"):
 			n.callbacks.ServeHTTP(w, r)
+		case path == peer.LoginPath || path == peer.CallbackPath:
+			n.catalog.ServeHTTP(w, r)
 		case path == config.JWKSPath && n.current.Load().jwks != nil:
 			n.current.Load().jwks.ServeHTTP(w, r)
 		case isResource(path) && len(c.Callers.OIDC) > 0:
@@ -482,7 +484,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
 		Engine: n.engine, Webhooks: n.webhooks, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
-		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys,
+		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog,
 		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,
 	})
 }

@@ -1,6 +1,9 @@
 package handoff
 
 import (
+	"context"
+	"errors"
+
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/netguard"
@@ -11,10 +14,14 @@ import (
 // openCatalog makes the directory of the peers that work is handed to, with those
 // of a configuration.
 func (n *Node) openCatalog(c *config.Config, guard *netguard.Guard, sealer *auth.Sealer) error {
-	opts := peer.Options{Guard: guard, BaseURL: n.URL, Logger: n.log}
-	if kept, ok := n.store.(store.Peers); ok {
-		opts.Store = kept
+	if sealer == nil && c.StorePath() == ":memory:" {
+		// What is kept ends with the process, and so may its key.
+		var err error
+		if sealer, err = auth.NewSealer(auth.GenerateKey()); err != nil {
+			return err
+		}
 	}
+	opts := peer.Options{Store: n.store, Guard: guard, BaseURL: n.URL, Logger: n.log, Inbox: cardInbox{n.store}}
 	if sealer != nil {
 		opts.Sealer = sealer
 	}
@@ -25,4 +32,38 @@ func (n *Node) openCatalog(c *config.Config, guard *netguard.Guard, sealer *auth
 	}
 	n.catalog.Use(set)
 	return nil
+}
+
+// cardInbox puts changed cards of peers into the inbox, where those see them who
+// operate all of the node.
+type cardInbox struct{ store store.Store }
+
+// Raise adds an item.
+func (i cardInbox) Raise(ctx context.Context, item *store.InboxItem) error {
+	return i.store.Commit(ctx, &store.Change{Item: item})
+}
+
+// Settle settles the open items about the card of a peer.
+func (i cardInbox) Settle(ctx context.Context, name, by, decision string) error {
+	all := auth.Reach(&Principal{Role: RoleAdmin})
+	q := store.InboxQuery{Kind: store.InboxCard, PageSize: 100}
+	for {
+		page, err := i.store.InboxItems(ctx, all, q)
+		if err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			if item.Agent != name {
+				continue
+			}
+			err := i.store.UpdateInbox(ctx, all, &store.InboxUpdate{ID: item.ID, Settle: &store.InboxSettle{ID: item.ID, By: by, Decision: decision}, Entry: store.InboxEntry{By: by, What: decision}})
+			if err != nil && !errors.Is(err, store.ErrConflict) { // settled by somebody meanwhile
+				return err
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.Cursor = page.Next
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"handoff.example/handoff/internal/store"
 )
 
-// peer is a node of the store.
-type peer struct {
+// neighbor is a node of the store.
+type neighbor struct {
 	Epoch       int64     `json:"epoch"`
 	Name        string    `json:"name"`
 	Version     string    `json:"version"`
@@ -38,16 +38,16 @@ func (c *call) listNodes() (any, error) {
 		}
 	}
 	answer := struct {
-		Nodes []peer `json:"nodes"`
-	}{make([]peer, len(list))}
+		Nodes []neighbor `json:"nodes"`
+	}{make([]neighbor, len(list))}
 	for i := range list {
-		answer.Nodes[i] = peerOf(&list[i], epoch, here)
+		answer.Nodes[i] = neighborOf(&list[i], epoch, here)
 	}
 	return answer, nil
 }
 
-func peerOf(n *store.Node, epoch int64, here map[string]string) peer {
-	p := peer{
+func neighborOf(n *store.Node, epoch int64, here map[string]string) neighbor {
+	p := neighbor{
 		Epoch: n.Epoch, Name: n.Name, Version: n.Version, URL: n.URL, Alive: n.Alive, This: n.Epoch == epoch,
 		Started: n.Started.UTC().Truncate(time.Millisecond), Differences: []string{},
 	}

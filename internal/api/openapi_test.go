@@ -198,6 +198,15 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"DELETE /keys/{id}":           {{"/keys/" + n.makeKey(), "{}"}},
 		"GET /metrics":                {{"/metrics", ""}},
 		"GET /openapi.json":           {{"/openapi.json", ""}},
+		"GET /peers":                  {{"/peers", ""}},
+		"GET /peers/{id}":             {{"/peers/supplier", ""}, {"/peers/added", ""}},
+		"POST /peers":                 {{"/peers", `{"name":"other","config":{"card":"https://other.example/","auth":{"bearer":"t"}}}`}},
+		"DELETE /peers/{id}":          {{"/peers/removed", ""}},
+		"POST /peers/{id}:check":      {{"/peers/supplier:check", ""}, {"/peers/added:check", "{}"}},
+		"POST /peers/{id}:pin":        {{"/peers/supplier:pin", ""}, {"/peers/supplier:pin", "{}"}},
+		"POST /peers/{id}:unpin":      {{"/peers/supplier:unpin", ""}},
+		"POST /peers/{id}:login":      {{"/peers/people:login", ""}},
+		"POST /peers/{id}:logout":     {{"/peers/people:logout", ""}},
 	}
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {

@@ -1,0 +1,336 @@
+package peer
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"handoff.example/handoff/config"
+)
+
+// Paths below the public URL at which people log in to peers.
+const (
+	LoginPath    = "/oauth/login"
+	CallbackPath = "/oauth/callback"
+)
+
+const (
+	loginTime   = 10 * time.Minute
+	maxLogins   = 32 // under way to one peer
+	maxCode     = 4 << 10
+	loginCookie = "handoff_login"
+)
+
+// Login is where a person goes to log in to a peer.
+type Login struct {
+	URL     string
+	Expires time.Time
+}
+
+// ErrNoLogin says that nobody logs in to a peer.
+var ErrNoLogin = errors.New("nobody logs in to this peer: its auth has no oauth2 with the flow authorization_code")
+
+// Login begins a login of a user to a peer (RFC 6749 §4.1, with PKCE). The person
+// opens the URL, confirms there, and comes back to CallbackPath. Where one login
+// counts for all, the user is of no matter.
+func (d *Directory) Login(ctx context.Context, name string, user User) (*Login, error) {
+	e, err := d.find(name)
+	if err != nil {
+		return nil, err
+	}
+	o := e.config.Auth.OAuth2
+	switch {
+	case o == nil || o.Flow != config.PeerFlowAuthorizationCode:
+		return nil, ErrNoLogin
+	case d.opts.BaseURL == nil:
+		return nil, errors.New("the node has no address to come back to")
+	case d.opts.Sealer == nil:
+		return nil, ErrNoKey
+	}
+	var asked chosen
+	if current, _, err := d.ensure(ctx, e, false); err == nil { // else the configuration has to say all of it
+		set, err := choose(e.name, current.use, &e.config.Auth)
+		if err != nil {
+			return nil, err
+		}
+		if i := slices.IndexFunc(set, func(c chosen) bool { return c.kind == kindOAuth2 }); i >= 0 {
+			asked = set[i]
+		}
+	} else if isHeld(err) {
+		return nil, err
+	}
+	l := login{
+		User: e.tokens.forUser(user), Verifier: rand.Text() + rand.Text(), Expires: d.now().Add(loginTime),
+		Redirect: d.opts.BaseURL() + CallbackPath,
+	}
+	if l.TokenURL, err = e.tokens.tokenURL(asked); err != nil {
+		return nil, err
+	}
+	address, err := e.authorizationURL(asked)
+	if err != nil {
+		return nil, err
+	}
+	state := name + "." + rand.Text() + rand.Text()
+	l.State = hashOf(state)
+	q := address.Query()
+	e.ask(q, asked)
+	for key, value := range map[string]string{
+		"response_type": "code", "client_id": o.ClientID, "redirect_uri": l.Redirect, "state": state,
+		"code_challenge": hashOf(l.Verifier), "code_challenge_method": "S256",
+	} {
+		q.Set(key, value)
+	}
+	address.RawQuery = q.Encode()
+	l.Address = address.String()
+	err = d.changeWallet(ctx, name, func(w *wallet) error {
+		if len(w.Logins) >= maxLogins {
+			w.Logins = w.Logins[1:]
+		}
+		w.Logins = append(w.Logins, l)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Login{URL: d.opts.BaseURL() + LoginPath + "?state=" + url.QueryEscape(state), Expires: l.Expires}, nil
+}
+
+// authorizationURL returns where people log in.
+func (e *entry) authorizationURL(c chosen) (*url.URL, error) {
+	text := e.config.Auth.OAuth2.AuthorizationURL
+	if text == "" {
+		named := ""
+		if s := c.scheme.OAuth2; s != nil && s.Flows.AuthorizationCode != nil {
+			named = s.Flows.AuthorizationCode.AuthorizationURL
+		}
+		var err error
+		if text, err = e.trusted(named, "authorization_url"); err != nil {
+			return nil, err
+		}
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("read authorization_url: %w", err)
+	}
+	return u, nil
+}
+
+// hashOf returns a SHA-256 in base64url, as PKCE has it (RFC 7636 §4.2).
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// ServeHTTP serves LoginPath and CallbackPath. A login is bound to the browser in
+// which it was confirmed: a link that somebody else has sent does not make the
+// tokens of one person those of another.
+func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("X-Frame-Options", "DENY")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+	switch {
+	case strings.HasSuffix(r.URL.Path, CallbackPath) && r.Method == http.MethodGet:
+		d.serveCallback(w, r)
+	case strings.HasSuffix(r.URL.Path, LoginPath) && r.Method == http.MethodGet:
+		d.serveLogin(w, r)
+	case strings.HasSuffix(r.URL.Path, LoginPath) && r.Method == http.MethodPost:
+		d.serveConfirmed(w, r)
+	default:
+		w.Header().Set("Allow", "GET, POST")
+		show(w, http.StatusMethodNotAllowed, page{Title: "This is not how a login goes"})
+	}
+}
+
+// page is what people see.
+type page struct {
+	Title string
+	Text  string
+	State string // of a form to confirm
+}
+
+var pages = template.Must(template.New("").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{{.Title}}</title>
+<style>body{font:1rem/1.5 system-ui,sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem}button{font:inherit;padding:.5rem 1rem}</style>
+<h1>{{.Title}}</h1><p>{{.Text}}</p>
+{{if .State}}<form method="post"><input type="hidden" name="state" value="{{.State}}"><button>Continue</button></form>{{end}}
+</html>
+`))
+
+func show(w http.ResponseWriter, status int, p page) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_ = pages.Execute(w, p)
+}
+
+var gone = page{Title: "This login is over", Text: "It has ended, was used already, or began elsewhere. Begin again with: handoff peer login"}
+
+// loginOf returns the login of a state, without ending it.
+func (d *Directory) loginOf(ctx context.Context, state string) (*entry, *login, error) {
+	name, _, ok := strings.Cut(state, ".")
+	if !ok || len(state) > maxCode {
+		return nil, nil, errors.New("the state is none of ours")
+	}
+	e, err := d.find(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	row, err := d.rows.get(ctx, name, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := d.openWallet(row)
+	if err != nil {
+		return nil, nil, err
+	}
+	i := w.index(state, d.now())
+	if i < 0 {
+		return nil, nil, errors.New("there is no login of that state")
+	}
+	return e, &w.Logins[i], nil
+}
+
+// index returns the place of the login of a state, or -1.
+func (w *wallet) index(state string, now time.Time) int {
+	hash := hashOf(state)
+	return slices.IndexFunc(w.Logins, func(l login) bool {
+		return subtle.ConstantTimeCompare([]byte(l.State), []byte(hash)) == 1 && now.Before(l.Expires)
+	})
+}
+
+// serveLogin asks the person to confirm.
+func (d *Directory) serveLogin(w http.ResponseWriter, r *http.Request) {
+	state := r.URL.Query().Get("state")
+	e, l, err := d.loginOf(r.Context(), state)
+	if err != nil {
+		d.log.Info("A login was opened that there is not", "error", err)
+		show(w, http.StatusNotFound, gone)
+		return
+	}
+	whom := "Whoever may hand work to it here will act there with what you may do."
+	if l.User != (User{}) {
+		whom = fmt.Sprintf("This node will then act there with what you may do, for the caller %q. Go on only if that is you.", l.User.Subject)
+	}
+	show(w, http.StatusOK, page{Title: "Log in to " + e.name, Text: "You are about to log in to the peer " + e.name + " at " + originOf(l.Address) + ". " + whom, State: state})
+}
+
+// serveConfirmed binds the login to the browser and sends the person to the
+// authorization server.
+func (d *Directory) serveConfirmed(w http.ResponseWriter, r *http.Request) {
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		show(w, http.StatusForbidden, gone)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxCode*2)
+	state, browser := r.PostFormValue("state"), rand.Text()
+	e, _, err := d.loginOf(r.Context(), state)
+	address := ""
+	if err == nil {
+		err = d.changeWallet(r.Context(), e.name, func(w *wallet) error {
+			i := w.index(state, d.now())
+			if i < 0 || w.Logins[i].Browser != "" {
+				return errors.New("the login is bound to another browser")
+			}
+			w.Logins[i].Browser, address = hashOf(browser), w.Logins[i].Address
+			return nil
+		})
+	}
+	if err != nil {
+		d.log.Info("A login could not go on", "error", err)
+		show(w, http.StatusNotFound, gone)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: loginCookie, Value: browser, Path: "/", MaxAge: int(loginTime.Seconds()), HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Secure: strings.HasPrefix(d.opts.BaseURL(), "https:"),
+	})
+	http.Redirect(w, r, address, http.StatusSeeOther)
+}
+
+// serveCallback ends a login: the code becomes a token.
+func (d *Directory) serveCallback(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	cookie, err := r.Cookie(loginCookie)
+	var e *entry
+	var l *login
+	if err == nil {
+		e, l, err = d.takeLogin(r.Context(), q.Get("state"), cookie.Value)
+	}
+	if err != nil {
+		d.log.Info("A login came back that there is not", "error", err)
+		show(w, http.StatusBadRequest, gone)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/", MaxAge: -1})
+	if q.Has("error") || q.Get("code") == "" || len(q.Get("code")) > maxCode {
+		text := Clean(q.Get("error")+" "+q.Get("error_description"), maxError, false)
+		d.log.Warn("A login to a peer has failed", "peer", e.name, "error", text)
+		show(w, http.StatusBadRequest, page{Title: "You are not logged in to " + e.name, Text: "The authorization server says: " + text})
+		return
+	}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {l.Redirect}, "code_verifier": {l.Verifier}}
+	if resource := e.config.Auth.OAuth2.Resource; resource != "" {
+		form.Set("resource", resource)
+	}
+	got, err := e.tokens.request(r.Context(), l.TokenURL, form)
+	if err == nil {
+		err = d.keepToken(r.Context(), e.name, l.User, got)
+	}
+	if err != nil {
+		d.log.Warn("A login to a peer has failed", "peer", e.name, "error", err)
+		show(w, http.StatusBadGateway, page{Title: "You are not logged in to " + e.name, Text: Clean(err.Error(), maxError, false)})
+		return
+	}
+	d.log.Info("Somebody has logged in to a peer", "peer", e.name, "user", l.User.Subject)
+	show(w, http.StatusOK, page{Title: "You are logged in to " + e.name, Text: "You can close this window."})
+}
+
+// takeLogin ends the login of a state in the browser that it is bound to. It works
+// once.
+func (d *Directory) takeLogin(ctx context.Context, state, browser string) (*entry, *login, error) {
+	e, _, err := d.loginOf(ctx, state)
+	if err != nil {
+		return nil, nil, err
+	}
+	var taken login
+	err = d.changeWallet(ctx, e.name, func(w *wallet) error {
+		i := w.index(state, d.now())
+		if i < 0 {
+			return errors.New("the login was used already")
+		}
+		if subtle.ConstantTimeCompare([]byte(w.Logins[i].Browser), []byte(hashOf(browser))) != 1 {
+			return errors.New("the login began in another browser")
+		}
+		taken = w.Logins[i]
+		w.Logins = slices.Delete(w.Logins, i, i+1)
+		return nil
+	})
+	return e, &taken, err
+}
+
+// Logout forgets the token of a user.
+func (d *Directory) Logout(ctx context.Context, name string, user User) error {
+	e, err := d.find(name)
+	if err != nil {
+		return err
+	}
+	if e.config.Auth.OAuth2 == nil {
+		return ErrNoLogin
+	}
+	user = e.tokens.forUser(user)
+	return d.changeWallet(ctx, name, func(w *wallet) error {
+		w.Tokens = slices.DeleteFunc(w.Tokens, func(t userToken) bool { return t.User == user })
+		return nil
+	})
+}
