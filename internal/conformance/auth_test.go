@@ -172,9 +172,10 @@ func TestWhatIsOnlyTold(t *testing.T) {
 			}
 			answers[call.Params.Message.MessageID] = m.body
 		})},
-		"refuses":     {"send.repeated", "it refuses", repeated("SendMessage", func(m *message) { m.refuse(-32602) })},
-		"for pages":   {"card.cors", "may read it", whenOp("card", func(m *message) { m.header.Set("Access-Control-Allow-Origin", "*") })},
-		"not for any": {"card.cors", "cannot read it", nil},
+		"refuses":      {"send.repeated", "it refuses", repeated("SendMessage", func(m *message) { m.refuse(-32602) })},
+		"has no lists": {"list.answer", "has no lists", whenOp("ListTasks", func(m *message) { m.refuse(-32004) })},
+		"for pages":    {"card.cors", "may read it", whenOp("card", func(m *message) { m.header.Set("Access-Control-Allow-Origin", "*") })},
+		"not for any":  {"card.cors", "cannot read it", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report, err := conformance.Run(t.Context(), conformance.Options{

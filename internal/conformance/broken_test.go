@@ -183,6 +183,7 @@ var defects = []defect{
 			}
 		})
 	}), seen: "nextPageToken"},
+	{id: "list.answer", after: otherCode("ListTasks"), seen: "cannot be listed"},
 	{id: "list.page", after: whenOp("ListTasks", func(m *message) {
 		m.succeed(page(listed("a", "2026-01-02T00:00:00.000Z"), listed("b", "2026-01-01T00:00:00.000Z")))
 	})},

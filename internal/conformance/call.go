@@ -67,6 +67,7 @@ type answer struct {
 	took    time.Duration // until the answer was there
 	err     error         // there was none
 	timeout bool          // because none came in time
+	cut     bool          // because the time of the run was over
 
 	status int // of HTTP; 0 with gRPC
 	header http.Header

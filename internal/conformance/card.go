@@ -92,7 +92,7 @@ func (r *run) checkCard(ctx context.Context, found *foundCard) {
 		f := r.finding(check, "")
 		switch {
 		case ctx.Err() != nil:
-			f.skip("no time was left")
+			f.skip(noTime)
 		case c.json == nil && check.id != "card.found":
 			f.skip("the card cannot be read")
 		case c.old && check.id != "card.interface" && check.id != "card.found":
@@ -128,9 +128,8 @@ func checkCardMedia(_ context.Context, c *cardCheck, f *finding) {
 		f.skip("the card is a file")
 		return
 	}
-	f.Seen = "Content-Type: " + c.found.header.Get("Content-Type")
-	if !isJSON(mediaType(c.found.header)) {
-		f.broken("it is not declared as JSON")
+	if value := c.found.header.Get("Content-Type"); !isJSON(mediaType(c.found.header)) {
+		f.broken("it is declared as %q", value)
 	}
 }
 
@@ -231,10 +230,11 @@ func checkCacheControl(_ context.Context, c *cardCheck, f *finding) {
 		return
 	}
 	value := c.found.header.Get("Cache-Control")
-	f.Seen = "Cache-Control: " + value
 	if !strings.Contains(value, "max-age=") {
-		f.broken("there is no max-age")
+		f.broken("there is no max-age: Cache-Control is %q", value)
+		return
 	}
+	f.pass("Cache-Control: " + value)
 }
 
 func checkETag(_ context.Context, c *cardCheck, f *finding) {
@@ -242,10 +242,11 @@ func checkETag(_ context.Context, c *cardCheck, f *finding) {
 		f.skip("the card is a file")
 		return
 	}
-	f.Seen = "ETag: " + c.found.header.Get("ETag")
 	if c.found.header.Get("ETag") == "" {
 		f.broken("there is no ETag")
+		return
 	}
+	f.pass("ETag: " + c.found.header.Get("ETag"))
 }
 
 // ask gets the card once more.

@@ -93,6 +93,7 @@ func (l *link) begin(ctx context.Context, c *call, e *exchange, a *answer) (*htt
 	if limit == 0 {
 		limit = l.timeout
 	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	began := time.Now()
 	r, err := l.request(ctx, c, e)
@@ -104,10 +105,12 @@ func (l *link) begin(ctx context.Context, c *call, e *exchange, a *answer) (*htt
 	a.took = time.Since(began)
 	if err != nil {
 		a.fail(ctx, limit, err)
+		a.cut = whole.Err() != nil
 		return nil, cancel
 	}
 	a.status, a.header = resp.StatusCode, resp.Header
 	return resp, func() {
+		a.cut = a.err != nil && whole.Err() != nil
 		cancel()
 		resp.Body.Close()
 	}

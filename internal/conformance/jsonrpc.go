@@ -94,8 +94,9 @@ func (b *jsonRPC) readAnswer(a *answer, data []byte, id any) {
 	case hasResult && hasError && result != nil:
 		b.observed.add(envelope, "%s: both result and error", a.op)
 	}
-	// What stands before an agent may refuse a caller in words of its own.
-	if _, ok := o["jsonrpc"]; ok || a.status < http.StatusBadRequest {
+	// What stands before an agent may refuse a caller in words of its own, and
+	// before the request is read.
+	if a.status < http.StatusBadRequest || o["jsonrpc"] != nil && o["id"] != nil {
 		b.checkEnvelope(a.op, o, id)
 	}
 	if !hasError {

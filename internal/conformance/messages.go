@@ -94,7 +94,7 @@ func checkSendExtension(ctx context.Context, p *probe, f *finding) {
 
 func checkSendBlocking(ctx context.Context, p *probe, f *finding) {
 	a := p.send(ctx, p.message(nil), false)
-	if a.timeout {
+	if a.timeout && !a.cut {
 		p.silent = 0 // a task may take its time
 		f.exchange(a)
 		f.skip("the task was not over within %s; give it more time", p.run.opts.TaskTimeout)
@@ -161,7 +161,7 @@ func checkSendImmediate(ctx context.Context, p *probe, f *finding) {
 		return
 	}
 	a := p.send(ctx, p.message(nil), true)
-	if a.timeout {
+	if a.timeout && !a.cut {
 		f.exchange(a)
 		f.broken("no answer within %s", p.run.opts.TaskTimeout)
 		return
@@ -437,7 +437,7 @@ func checkListContext(ctx context.Context, p *probe, f *finding) {
 	if !p.withTask(f) {
 		return
 	}
-	if p.unlisted || p.context == "" {
+	if p.unlisted && !p.byContext || p.context == "" {
 		f.skip("tasks cannot be listed")
 		return
 	}
@@ -462,7 +462,7 @@ func checkListArtifacts(ctx context.Context, p *probe, f *finding) {
 	switch {
 	case !p.withTask(f):
 		return
-	case p.unlisted || p.context == "":
+	case p.unlisted && !p.byContext || p.context == "":
 		f.skip("tasks cannot be listed")
 		return
 	case len(artifactIDs(p.done)) == 0:

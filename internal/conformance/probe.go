@@ -31,15 +31,16 @@ type probe struct {
 	gaveUp string // why nothing more is asked; "" while there is
 
 	// What the checks have found so far.
-	unlisted bool   // tasks cannot be listed
-	done     object // a task that is over
-	waiting  object // a task that waits for input
-	context  string // of done
-	plain    bool   // the agent answers with messages, without tasks
-	running  []string
-	canceled string  // a task that was
-	stream   *answer // of SendStreamingMessage
-	push     string  // a webhook that was made
+	unlisted  bool // tasks cannot be listed, or with byContext those of a context only
+	byContext bool
+	done      object // a task that is over
+	waiting   object // a task that waits for input
+	context   string // of done
+	plain     bool   // the agent answers with messages, without tasks
+	running   []string
+	canceled  string  // a task that was
+	stream    *answer // of SendStreamingMessage
+	push      string  // a webhook that was made
 }
 
 // interfaces returns the interfaces to exercise, and reports those that are
@@ -182,7 +183,7 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 		case p.gaveUp != "":
 			f.skip("%s", p.gaveUp)
 		case ctx.Err() != nil:
-			f.skip("no time was left")
+			f.skip(noTime)
 		default:
 			c.run(ctx, p, f)
 		}
@@ -226,6 +227,7 @@ func (p *probe) do(ctx context.Context, c *call) *answer {
 
 func (p *probe) note(a *answer) {
 	switch {
+	case a.cut:
 	case a.err == nil:
 		p.silent = 0
 	case p.silent+1 >= maxSilent:
@@ -287,6 +289,8 @@ func (p *probe) answered(f *finding, a *answer) bool {
 	switch {
 	case a.failed() && p.gaveUp != "" && a.sent == "":
 		f.skip("%s", p.gaveUp)
+	case a.cut:
+		f.skip(noTime)
 	case a.failed():
 		f.broken("%v", a.err)
 	case a.refused():
@@ -326,6 +330,8 @@ func (p *probe) accepted(f *finding, a *answer) bool {
 	}
 	return false
 }
+
+const noTime = "no time was left"
 
 // unknownID returns an id that no agent has given.
 func unknownID() string { return uuid.NewString() }

@@ -17,6 +17,8 @@ func checkReachable(ctx context.Context, p *probe, f *finding) {
 	a := p.do(ctx, unknownTask())
 	f.exchange(a)
 	switch {
+	case a.cut:
+		f.skip(noTime)
 	case a.failed():
 		p.gaveUp = "the interface cannot be reached"
 		f.broken("%v", a.err)
@@ -106,6 +108,8 @@ func checkAuthRequired(ctx context.Context, p *probe, f *finding) {
 func (p *probe) expectRefusal(f *finding, a *answer) {
 	f.exchange(a)
 	switch {
+	case a.cut:
+		f.skip(noTime)
 	case a.failed():
 		f.broken("%v", a.err)
 	case a.limited():

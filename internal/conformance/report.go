@@ -93,6 +93,9 @@ type finding struct {
 // exchange quotes a request and its answer.
 func (f *finding) exchange(a *answer) {
 	f.Sent, f.Seen = a.sent, a.describe()
+	if a.failed() {
+		f.Seen = "" // it is what broken tells
+	}
 }
 
 // pass says that all is well. With a text it is told instead of the answer.

@@ -65,7 +65,7 @@ func checkList(ctx context.Context, p *probe, f *finding) {
 	}
 	if a.fault != nil {
 		p.unlisted = true
-		f.broken("tasks cannot be listed")
+		p.checkUnlisted(f, a)
 		return
 	}
 	if !p.accepted(f, a) || p.shape.binary {
@@ -78,6 +78,21 @@ func checkList(ctx context.Context, p *probe, f *finding) {
 		if v, ok := a.result.(object)[name]; !ok || v == nil {
 			f.broken("there is no %s", name)
 		}
+	}
+}
+
+// checkUnlisted judges the refusal of a list: an agent may not have the operation,
+// and may show callers whom it does not know a context only that they can name.
+func (p *probe) checkUnlisted(f *finding, a *answer) {
+	must, _ := p.binding.wrong(a, a2a.CodeUnsupportedOperation)
+	switch {
+	case len(must) == 0:
+		f.pass("the agent has no lists: " + a.describe())
+	case p.run.opts.Client.Credentials == nil && slices.Contains(a.fault.fields, "contextId"):
+		p.byContext = true
+		f.skip("the agent lists contexts only to callers without credentials")
+	default:
+		f.broken("tasks cannot be listed")
 	}
 }
 
