@@ -154,7 +154,7 @@ func checks() []check {
 		{id: "content.type", group: groupObjects, title: "Answers are declared as JSON", paragraph: "A2A §9.1, §11.1", severity: Must, run: checkContentType},
 		{id: "content.a2a", group: groupObjects, title: "Answers are declared as application/a2a+json", paragraph: "A2A §11.1", severity: Should, only: rest, run: about(mediaA2A)},
 		{id: "error.details", group: groupObjects, title: "Every detail of an error has a type", paragraph: "A2A §3.3.2", severity: Must, run: about(details)},
-		{id: "error.info", group: groupObjects, title: "Errors have all that their binding gives them, such as google.rpc.ErrorInfo", paragraph: "A2A §9.5, §11.6", severity: Should, run: about(errorInfo)},
+		{id: "error.info", group: groupObjects, title: "Errors have a google.rpc.ErrorInfo and all else that the binding gives them, and come before a stream", paragraph: "A2A §9.5, §11.6", severity: Should, run: about(errorInfo)},
 		{id: "object.required", group: groupObjects, title: "Objects have every required field", paragraph: "A2A §5.7", severity: Must, run: about(required)},
 		{id: "object.types", group: groupObjects, title: "Fields have the types of the definition", paragraph: "A2A §1.4, §4", severity: Must, run: about(types)},
 		{id: "object.one-of", group: groupObjects, title: "Where fields exclude each other there is exactly one", paragraph: "A2A §4.1.6, §3.2.3", severity: Must, run: about(oneOf)},

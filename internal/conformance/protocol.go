@@ -249,13 +249,19 @@ func checkGRPCMethod(ctx context.Context, p *probe, f *finding) {
 func (p *probe) invalid(ctx context.Context) (*answer, string) {
 	if _, ok := p.binding.(*rest); ok {
 		// The id is in the path, where it cannot be missing.
-		return p.do(ctx, &call{op: opGet, params: object{"id": unknownID(), "historyLength": -1}}), "historyLength"
+		return p.do(ctx, &call{op: opList, params: object{"status": "TASK_STATE_CONFORMANCE"}}), "status"
 	}
 	return p.do(ctx, &call{op: opGet, params: object{}}), "id"
 }
 
 func checkInvalidParams(ctx context.Context, p *probe, f *finding) {
 	a, _ := p.invalid(ctx)
+	if a.op == opList && a.fault != nil {
+		if must, _ := p.binding.wrong(a, a2a.CodeUnsupportedOperation); len(must) == 0 {
+			f.skip("the agent has no lists")
+			return
+		}
+	}
 	p.expect(f, a, a2a.CodeInvalidParams)
 }
 

@@ -169,11 +169,17 @@ func (b *rest) readAnswer(a *answer) {
 		a.malformed = `it has no object "error", as google.rpc.Status has`
 		return
 	}
+	a.fault = readStatus(e)
+}
+
+// readStatus reads a google.rpc.Status (A2A §11.6).
+func readStatus(e object) *fault {
 	number, _ := e["code"].(float64)
-	a.fault = &fault{code: int(number), status: text(e["status"]), message: text(e["message"])}
+	f := &fault{code: int(number), status: text(e["status"]), message: text(e["message"])}
 	if details, ok := e["details"]; ok && details != nil {
-		a.fault.readDetails(details)
+		f.readDetails(details)
 	}
+	return f
 }
 
 // readStream reads events, each a StreamResponse (A2A §11.7).
@@ -186,10 +192,7 @@ func (b *rest) readStream(a *answer, body io.Reader, c *call) {
 			return false
 		}
 		if e, ok := member(v, "error").(object); ok {
-			a.fault = &fault{status: text(e["status"]), message: text(e["message"])}
-			if details, ok := e["details"]; ok {
-				a.fault.readDetails(details)
-			}
+			a.fault = readStatus(e)
 			return false
 		}
 		a.events = append(a.events, v)
