@@ -118,6 +118,7 @@ func newRoot(a *app) *cobra.Command {
 		newConformanceCommand,
 		newDemoCommand,
 		newKeysCommand,
+		newPeerCommand,
 		newAdminCommand,
 	} {
 		root.AddCommand(construct(a))
