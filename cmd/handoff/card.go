@@ -82,7 +82,7 @@ origin of it. A card with a wrong signature by one of these keys is refused; wit
 // spoken here.
 func (s *session) findCard(extended bool) error {
 	var err error
-	if !extended {
+	if !extended && !s.target.inline {
 		if s.card, err = client.Discover(s.ctx, s.target.ref, s.opts); err != nil {
 			return s.discoveryFailure(err)
 		}

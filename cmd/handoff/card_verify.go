@@ -150,6 +150,9 @@ func (v *verification) watch(s *session) (*watched, error) {
 // signature tells it to people.
 func (w *watched) signature() string {
 	r := w.result
+	if r == nil {
+		return "not looked at" // of a card in the configuration
+	}
 	by := ", key " + r.KeyID + " (" + r.Algorithm + "), from " + r.Source
 	switch r.Outcome {
 	case card.OutcomeVerified:

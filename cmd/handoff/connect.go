@@ -32,6 +32,7 @@ type session struct {
 	stranger *http.Client
 	taken    string // the only argument, which was taken as a task
 	opts     client.Options
+	said     client.Options // what the command line says, where the agent is a peer
 }
 
 // open finds the agent that is named and connects to it. The function ends the
@@ -70,7 +71,7 @@ func (a *app) prepareSession(ctx context.Context, f *clientFlags, named string) 
 
 // connect gets the card and chooses an interface.
 func (s *session) connect() error {
-	c, err := client.Dial(s.ctx, s.target.ref, s.opts)
+	c, err := s.dial()
 	if err != nil {
 		return s.discoveryFailure(err)
 	}
@@ -130,6 +131,9 @@ func (s *session) options() error {
 		s.opts.Transports = append(s.opts.Transports, binding)
 	}
 	s.opts.Credentials = s.credentials(list)
+	if s.target.peers != nil {
+		return s.asPeer()
+	}
 	return nil
 }
 
@@ -158,7 +162,7 @@ func isCredential(name string) bool {
 
 // redactor hides the credentials of the command.
 func (s *session) redactor(list []param) redactor {
-	secrets := []string{s.flags.bearer, s.flags.apiKey, s.target.token}
+	secrets := append([]string{s.flags.bearer, s.flags.apiKey, s.target.token}, s.target.secrets...)
 	for _, p := range list {
 		if !strings.EqualFold(p.name, a2a.HeaderExtensions) {
 			secrets = append(secrets, p.value)

@@ -13,6 +13,7 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/card"
+	"handoff.example/handoff/internal/peer"
 )
 
 // configFile is the configuration of a node whose agents have names here.
@@ -20,9 +21,12 @@ const configFile = "handoff.yaml"
 
 // target is the agent that a command speaks to.
 type target struct {
-	ref   string // what package client finds the card by
-	said  string // how a person names the agent: for the next command
-	token string // HANDOFF_TOKEN, when the agent is one of the node's
+	ref     string          // what package client finds the card by
+	said    string          // how a person names the agent: for the next command
+	token   string          // HANDOFF_TOKEN, when the agent is one of the node's
+	peers   *peer.Directory // of the configuration, when the agent is a peer; else nil
+	inline  bool            // its card is written out there
+	secrets []string        // of the peer, which are not shown
 }
 
 // agentID is what may be the id of a local agent.
@@ -67,6 +71,9 @@ func (a *app) findTarget(f *clientFlags, named string) (target, error) {
 			return target{}, usagef("no agent is named, and %s has several: %s", configFile, strings.Join(local.AgentIDs(), ", ")).
 				hint("Name one as an argument or with -a")
 		}
+	}
+	if local.Peers[named] != nil {
+		return peerTarget(local, named)
 	}
 	agent, ok := local.Agents[named]
 	if !ok {
@@ -119,7 +126,8 @@ func localBase(c *config.Config) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// completeAgents completes the ids of the agents of the working directory.
+// completeAgents completes the ids of the agents of the working directory, and the
+// names of its peers.
 func (a *app) completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	local, err := loadLocal()
 	if err != nil || local == nil {
@@ -129,6 +137,7 @@ func (a *app) completeAgents(*cobra.Command, []string, string) ([]string, cobra.
 	for i, id := range ids {
 		ids[i] = cobra.CompletionWithDesc(id, oneLine(local.Agents[id].Name))
 	}
+	ids = append(ids, local.PeerNames()...)
 	return ids, cobra.ShellCompDirectiveDefault
 }
 

@@ -32,7 +32,7 @@ type peerView struct {
 	Deduplicates bool          `json:"deduplicates"`
 	Known        string        `json:"deduplicates_known,omitempty"`
 	Version      string        `json:"version,omitempty"`
-	Latency      float64       `json:"latency_ms,omitempty"`
+	Latency      float64       `json:"latency_ms,omitzero"`
 	Seen         time.Time     `json:"seen,omitzero"`
 	Error        string        `json:"error,omitempty"`
 	ErrorAt      time.Time     `json:"error_at,omitzero"`
@@ -250,7 +250,7 @@ type peerStep struct {
 	Result string  `json:"result"`
 	Detail string  `json:"detail,omitempty"`
 	Do     string  `json:"do,omitempty"`
-	Took   float64 `json:"took_ms,omitempty"`
+	Took   float64 `json:"took_ms,omitzero"`
 }
 
 // checkPeer tries a peer.

@@ -297,6 +297,9 @@ func (d *Directory) ensure(ctx context.Context, e *entry, now bool) (*current, *
 		}
 		return d.usable(e, row)
 	}
+	if now {
+		e.cards = &client.CardCache{} // somebody wants to know what the peer says at this moment
+	}
 	f, err := e.fetch(ctx)
 	if err != nil && ctx.Err() != nil {
 		return nil, nil, err // nobody waits for it any more: that says nothing of the peer

@@ -150,10 +150,8 @@ func (c *checking) signature(outcome string) {
 func (c *checking) spoken(current *current) error {
 	e := c.entry
 	one, err := e.client(current, User{})
-	if refused, ok := errors.AsType[*CredentialsError](err); ok {
-		c.add("interface", ResultOK, "not chosen yet", "", 0)
-		c.add("credentials", ResultFailed, refused.Error(), "set them in the configuration, under peers."+e.name+".auth", 0)
-		return err
+	if _, ok := errors.AsType[*CredentialsError](err); ok { // that is the next step
+		one, err = client.New(current.use, e.options())
 	}
 	if err != nil {
 		c.add("interface", ResultFailed, err.Error(), advice(e, err), 0)

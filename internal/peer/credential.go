@@ -40,7 +40,7 @@ func (c chosen) String() string {
 	if c.name == "" {
 		return string(c.kind)
 	}
-	return string(c.kind) + " for " + Clean(c.name, maxName, false)
+	return string(c.kind) + ", for the scheme " + Clean(c.name, maxName, false)
 }
 
 // CredentialsError says that none of the credentials that are configured is what

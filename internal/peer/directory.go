@@ -385,6 +385,23 @@ func (e *entry) options() client.Options {
 	return opts
 }
 
+// ClientOptions returns the options of clients of a peer for a user, with all
+// credentials that it has: for programs that look at the peer themselves, such as
+// one that checks its conformance.
+func (d *Directory) ClientOptions(name string, user User) (client.Options, error) {
+	e, err := d.find(name)
+	if err != nil {
+		return client.Options{}, err
+	}
+	set, err := choose(name, nil, &e.config.Auth)
+	if err != nil {
+		return client.Options{}, err
+	}
+	opts := e.options()
+	opts.Credentials = newCredentials(e, user, set)
+	return opts, nil
+}
+
 // adjust returns the card as it is used: at the address and for the tenant that
 // the configuration says.
 func adjust(card *a2a.AgentCard, p *config.Peer) *a2a.AgentCard {

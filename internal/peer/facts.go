@@ -23,7 +23,7 @@ type Facts struct {
 	// Deduplicates is true or false when that was observed.
 	Deduplicates config.Tristate `json:"deduplicates,omitempty"`
 	// Latency is how long the peer takes to answer, in milliseconds, smoothed.
-	Latency float64 `json:"latency_ms,omitempty"`
+	Latency float64 `json:"latency_ms,omitzero"`
 	// Error is what went wrong last, "" when something worked since.
 	Error   string    `json:"error,omitempty"`
 	ErrorAt time.Time `json:"error_at,omitzero"`

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/netguard"
 )
@@ -73,13 +74,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // HTTP2Only returns the same way for what speaks HTTP/2 alone, such as gRPC.
 func (w *way) HTTP2Only() http.RoundTripper {
-	only := func(t http.RoundTripper) http.RoundTripper {
-		if h, ok := t.(interface{ HTTP2Only() http.RoundTripper }); ok {
-			return h.HTTP2Only()
-		}
-		return t
-	}
-	return &way{own: w.own, configured: only(w.configured), named: only(w.named)}
+	return &way{own: w.own, configured: client.HTTP2Only(w.configured), named: client.HTTP2Only(w.named)}
 }
 
 // CloseIdleConnections closes what is in the pools.
