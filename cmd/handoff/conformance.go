@@ -145,6 +145,8 @@ func exitOfReport(r *conformance.Report) int {
 		return exitFailure
 	case !r.Complete:
 		return exitTimeout
+	case r.Busy:
+		return exitFailure
 	case r.Refused:
 		return exitAuth
 	}
@@ -210,6 +212,8 @@ func summaryOf(r *conformance.Report) string {
 		text += "; the agent breaks the specification"
 	case !r.Complete:
 		text += "; the time was over before the checks were"
+	case r.Busy:
+		text += "; the agent had no time, so that not everything was seen"
 	case r.Refused:
 		text += "; the agent refused the caller, so that not everything was seen"
 	default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,6 +153,17 @@ func (a *answer) limited() bool {
 		return true
 	}
 	return a.fault != nil && (a.fault.status == "RESOURCE_EXHAUSTED" || a.fault.status == "UNAVAILABLE" || a.fault.reason == "RESOURCE_EXHAUSTED")
+}
+
+// retryAfter returns how long an agent that has no time wants to be left alone,
+// where that is not long.
+func (a *answer) retryAfter() (time.Duration, bool) {
+	if !a.limited() {
+		return 0, false
+	}
+	seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+	wait := time.Duration(seconds) * time.Second
+	return wait, err == nil && wait >= 0 && wait <= maxPause
 }
 
 // wantsExtension reports whether the answer is that the caller has to declare an

@@ -60,15 +60,25 @@ func (r *run) discover(ctx context.Context) (*foundCard, error) {
 	if err != nil && r.raw == nil {
 		return nil, err
 	}
+	if found.url != nil && opts.Credentials != nil {
+		found.url.RawQuery = queryOf(r.opts.Reference) // a key may have been added
+	}
 	r.cardURL, r.card, found.err = found.url, parsed, err
 	r.report.Card = r.opts.Reference
 	if found.url != nil {
-		r.report.Card = found.url.Redacted()
+		r.report.Card = r.opts.Hide(found.url.Redacted())
 	}
 	if parsed != nil {
 		r.report.Name = shorten(parsed.Name, 200)
 	}
 	return found, nil
+}
+
+// queryOf returns the query of a reference to a card.
+func queryOf(reference string) string {
+	_, query, _ := strings.Cut(reference, "?")
+	query, _, _ = strings.Cut(query, "#")
+	return query
 }
 
 // checkCard runs the checks of the card.

@@ -35,7 +35,9 @@ const (
 	maxStream     = 4 << 20 // bytes of a stream
 	maxEvents     = 2_000
 	maxQuote      = 300 // characters quoted of a request or an answer
-	maxSilent     = 3   // answers that may fail to come before an interface is given up
+	maxRetries    = 3
+	maxPause      = 10 * time.Second // that an agent may ask for
+	maxSilent     = 3                // answers that may fail to come before an interface is given up
 )
 
 // Options say which agent is exercised, and how.

@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -23,7 +24,9 @@ func httpClient(t *testing.T) *http.Client {
 // check was passed somewhere.
 func TestOurNodeConforms(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex
 	passed := map[string]bool{}
+	t.Cleanup(func() { checkAllPassed(t, passed) })
 	for _, test := range []struct {
 		file, text string
 		extensions []string
@@ -40,6 +43,7 @@ func TestOurNodeConforms(t *testing.T) {
 		{file: extension, text: "echo hello", extensions: []string{"https://fixture.handoff.example/extensions/required/v1"}},
 	} {
 		t.Run(test.file+" "+test.text, func(t *testing.T) {
+			t.Parallel()
 			url := listen(t, startNode(t, test.file))
 			report, err := conformance.Run(t.Context(), conformance.Options{
 				Reference: url + agentPath, Text: test.text,
@@ -51,6 +55,8 @@ func TestOurNodeConforms(t *testing.T) {
 			if !report.OK || !report.Complete || report.Refused || report.Passed == 0 {
 				t.Errorf("ok %v, complete %v, refused %v, %d passed", report.OK, report.Complete, report.Refused, report.Passed)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			for _, r := range report.Results {
 				switch r.Outcome {
 				case conformance.Pass:
@@ -70,6 +76,10 @@ func TestOurNodeConforms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// checkAllPassed finds checks that no run has passed.
+func checkAllPassed(t *testing.T, passed map[string]bool) {
 	// What this agent has not: TestAuthentication and TestSignature look at it.
 	elsewhere := map[string]bool{
 		"auth.required": true, "auth.wrong": true, "auth.challenge": true, "extended.auth": true, "extended.card": true,

@@ -50,8 +50,9 @@ func grpcAddress(text string, card *url.URL) (*url.URL, error) {
 		if _, _, err := net.SplitHostPort(text); err != nil {
 			return nil, fmt.Errorf("the address %q is neither a URL nor host:port", shorten(text, 100))
 		}
+		host, _, _ := net.SplitHostPort(text)
 		scheme := "https"
-		if card != nil && card.Scheme == "http" {
+		if card != nil && card.Scheme == "http" || card == nil && isPrivate(host) {
 			scheme = "http"
 		}
 		return &url.URL{Scheme: scheme, Host: text}, nil

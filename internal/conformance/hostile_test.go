@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -347,6 +348,101 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 	if !hidden {
 		t.Error("nothing was hidden")
+	}
+}
+
+// TestKeysInURLsAreNotTold asks for a card that is given for a key in the URL
+// only.
+func TestKeysInURLsAreNotTold(t *testing.T) {
+	t.Parallel()
+	const secret = "a-key-that-is-good"
+	var base string
+	base = listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Get("key") != secret {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"error": {"code": 401, "status": "UNAUTHENTICATED", "message": "No."}}`)
+			return
+		}
+		_, _ = io.WriteString(w, hostileCard(base))
+	}))
+	report, err := conformance.Run(t.Context(), conformance.Options{
+		Reference: base, Client: client.Options{HTTPClient: httpClient(t), Credentials: client.APIKey("query", "key", secret)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprint(report); strings.Contains(text, secret) {
+		t.Errorf("the report tells the key: %s", text)
+	}
+}
+
+// TestBusyAgents asks again where the agent says when, and says so where it has
+// no time at all.
+func TestBusyAgents(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		every int32 // request that is refused
+		busy  bool
+	}{"every second request": {2, false}, "every request": {1, true}} {
+		t.Run(name, func(t *testing.T) {
+			var count atomic.Int32
+			url := listen(t, &tamper{next: startNode(t, streaming), before: func(m *message) {
+				if m.rpc && count.Add(1)%test.every == 0 {
+					m.answer(http.StatusTooManyRequests, "application/json", "{}")
+					m.header.Set("Retry-After", "0")
+				}
+			}})
+			report, err := conformance.Run(t.Context(), conformance.Options{
+				Reference: url + agentPath, Text: "echo hello", Client: client.Options{HTTPClient: httpClient(t), Transports: []string{overRPC}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.Busy != test.busy || !report.OK {
+				t.Errorf("busy %v, ok %v", report.Busy, report.OK)
+			}
+			want := conformance.Pass
+			if test.busy {
+				want = conformance.Skip
+			}
+			if r := find(t, report, "task.get", overRPC); r.Outcome != want && !test.busy {
+				t.Errorf("%s: %s", r.Outcome, r.Seen)
+			}
+			if r := find(t, report, "interface.reachable", overRPC); r.Outcome != want {
+				t.Errorf("%s: %s", r.Outcome, r.Seen)
+			}
+		})
+	}
+}
+
+// TestOverTLS exercises every binding behind a certificate.
+func TestOverTLS(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(startNode(t, streaming))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	c := server.Client()
+	report, err := conformance.Run(t.Context(), conformance.Options{
+		Reference: server.URL + agentPath, Text: "echo hello", Client: client.Options{HTTPClient: c},
+		TLS: c.Transport.(*http.Transport).TLSClientConfig,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Results {
+		if r.Outcome == conformance.Fail || r.Outcome == conformance.Warn {
+			t.Errorf("%s %s over %s: %s", r.Outcome, r.ID, r.Interface, r.Seen)
+		}
+	}
+	for _, on := range []string{overRPC, overREST, overGRPC} {
+		if r := find(t, report, "stream.end", on); r.Outcome != conformance.Pass {
+			t.Errorf("%s: %s: %s", on, r.Outcome, r.Seen)
+		}
+	}
+	if r := find(t, report, "card.encrypted", ""); r.Outcome != conformance.Pass {
+		t.Errorf("%s: %s", r.Outcome, r.Seen)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -220,9 +221,39 @@ func (p *probe) do(ctx context.Context, c *call) *answer {
 	if p.gaveUp != "" {
 		return &answer{op: c.op, err: errors.New(p.gaveUp)}
 	}
-	a := p.binding.do(ctx, c)
+	return p.patiently(ctx, func() *answer { return p.binding.do(ctx, c) })
+}
+
+// patiently asks, and again while the agent says when it has time.
+func (p *probe) patiently(ctx context.Context, ask func() *answer) *answer {
+	a := ask()
+	for range maxRetries {
+		wait, ok := a.retryAfter()
+		if !ok || !pause(ctx, wait) {
+			break
+		}
+		a = ask()
+	}
 	p.note(a)
 	return a
+}
+
+// busy settles a finding for an agent that has no time.
+func (p *probe) busy(f *finding, a *answer) {
+	p.run.report.Busy = true
+	f.skip("the agent has no time: %s", a.describe())
+}
+
+// pause waits, and reports false when the time of the run was over before.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (p *probe) note(a *answer) {
@@ -304,7 +335,7 @@ func (p *probe) answered(f *finding, a *answer) bool {
 		}
 		f.skip("%s (%s)", why, a.describe())
 	case a.limited():
-		f.skip("the agent has no time: %s", a.describe())
+		p.busy(f, a)
 	case f.ID != "send.extension" && a.wantsExtension():
 		f.skip("the agent wants an extension that was not declared; name it in A2A-Extensions")
 	default:

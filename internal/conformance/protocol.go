@@ -22,7 +22,9 @@ func checkReachable(ctx context.Context, p *probe, f *finding) {
 	case a.failed():
 		p.gaveUp = "the interface cannot be reached"
 		f.broken("%v", a.err)
-	case a.refused(), a.limited():
+	case a.limited():
+		p.busy(f, a)
+	case a.refused():
 		f.pass()
 	case a.status >= 300 && a.status < 400:
 		p.gaveUp = "the interface redirects"
@@ -113,7 +115,7 @@ func (p *probe) expectRefusal(f *finding, a *answer) {
 	case a.failed():
 		f.broken("%v", a.err)
 	case a.limited():
-		f.skip("the agent has no time: %s", a.describe())
+		p.busy(f, a)
 	case a.refused():
 		f.pass()
 	case a.fault != nil && isOwnError(a.fault):
@@ -178,9 +180,7 @@ func checkAuthChallenge(ctx context.Context, p *probe, f *finding) {
 // raw posts a body that may be no request of JSON-RPC.
 func (p *probe) raw(ctx context.Context, body string, id any) *answer {
 	b, _ := p.binding.(*jsonRPC)
-	a := b.post(ctx, &call{op: "request"}, []byte(body), id)
-	p.note(a)
-	return a
+	return p.patiently(ctx, func() *answer { return b.post(ctx, &call{op: "request"}, []byte(body), id) })
 }
 
 func checkParseError(ctx context.Context, p *probe, f *finding) {
@@ -212,8 +212,9 @@ func checkIDs(ctx context.Context, p *probe, f *finding) {
 
 func checkRESTParse(ctx context.Context, p *probe, f *finding) {
 	b, _ := p.binding.(*rest)
-	a := b.send(ctx, &call{op: opSend}, http.MethodPost, "/message:send", nil, []byte(`{"message": `))
-	p.note(a)
+	a := p.patiently(ctx, func() *answer {
+		return b.send(ctx, &call{op: opSend}, http.MethodPost, "/message:send", nil, []byte(`{"message": `))
+	})
 	if !p.answered(f, a) {
 		return
 	}
@@ -227,8 +228,9 @@ func checkRESTParse(ctx context.Context, p *probe, f *finding) {
 
 func checkRESTPath(ctx context.Context, p *probe, f *finding) {
 	b, _ := p.binding.(*rest)
-	a := b.send(ctx, &call{op: "request"}, http.MethodGet, "/conformance-no-such-path", nil, nil)
-	p.note(a)
+	a := p.patiently(ctx, func() *answer {
+		return b.send(ctx, &call{op: "request"}, http.MethodGet, "/conformance-no-such-path", nil, nil)
+	})
 	if !p.answered(f, a) {
 		return
 	}

@@ -36,6 +36,7 @@ type Report struct {
 	OK         bool        `json:"ok"`             // no MUST is broken
 	Complete   bool        `json:"complete"`       // false: the time was over before the checks were
 	Refused    bool        `json:"refused"`        // the agent refused the caller, so that something could not be seen
+	Busy       bool        `json:"busy"`           // the agent had no time, so that something could not be seen
 	Passed     int         `json:"passed"`
 	Failed     int         `json:"failed"`
 	Warned     int         `json:"warned"`
