@@ -77,6 +77,9 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 			return nil, err
 		}
 		spec := newSpec(id, merged.Agents[id], merged.Retention, run)
+		if p := merged.Peers[spec.Peer]; p != nil {
+			spec.Deadline = p.Deadline.Std()
+		}
 		a.specs[id] = spec
 		served = append(served, n.newServed(&merged, spec, publisher))
 	}
@@ -157,6 +160,7 @@ func (n *Node) runnerOf(c *config.Config, id string, own map[string]goAgent) (ag
 	}
 	run, err := backend.New(c.Agents[id].Run, backend.Options{
 		Dir: c.Dir(), Logger: n.log.With("agent", id), HTTP: n.outbound, Callbacks: n.callbacks,
+		Relay: func(peer string) (agent.Agent, error) { return n.toPeer(peer), nil },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("agents.%s.%w", id, err)

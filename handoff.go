@@ -45,6 +45,14 @@ type Card = config.Agent
 // Skill is something that an agent can do (A2A §4.4.5).
 type Skill = config.Skill
 
+// Peer is another agent that work is handed to, as the configuration has it under
+// peers.
+type Peer = config.Peer
+
+// NewPeer returns a peer with every default. Its card is at a URL, which may be
+// that of the agent, or in a file: file: and a path.
+func NewPeer(card string) *Peer { return config.NewPeer(card) }
+
 // DefaultConfig returns a configuration with every default and no agents. The
 // store is the SQLite file handoff.db of the working directory.
 func DefaultConfig() *Config { return config.Default() }

@@ -28,6 +28,7 @@ import (
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
+	"handoff.example/handoff/internal/ledger"
 	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/peer"
 	"handoff.example/handoff/internal/push"
@@ -54,6 +55,7 @@ type Node struct {
 	audit     *audit.Log
 	peers     *peers          // the other nodes of the store
 	catalog   *peer.Directory // the agents elsewhere that work is handed to
+	ledger    *ledger.Ledger  // of the work that was handed to them
 	seals     *resealer       // nil without a secret key
 	jobs      *job.Runner
 	webhooks  *push.Service
@@ -121,7 +123,7 @@ func (n *Node) assemble(c *config.Config) error {
 	}
 	cfg := engine.Config{
 		Store: n.store, Logger: n.log, Node: n.self(c), Lease: c.Lease.Std(), Observer: n.metrics, Tracer: n.tracing.Tracer,
-		Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
+		Agents: n.spec,
 		Turns:  c.Limits.Turns, Queue: c.Limits.Queue, QueueShare: queueShare(&c.Limits),
 		CallerLimits: n.callerLimits,
 		Delegations:  n.delegationLimits,
@@ -144,6 +146,10 @@ func (n *Node) assemble(c *config.Config) error {
 		handlers[kind] = n.engine.DoJob
 	}
 	n.jobs = job.NewRunner(n.store, handlers, n.log)
+	if n.ledger, err = n.newLedger(guard, keys.sealer); err != nil {
+		return err
+	}
+	n.handleDelegations(n.jobs)
 	if n.webhooks, err = n.newWebhooks(c, guard, keys.sealer); err != nil {
 		return err
 	}
@@ -456,6 +462,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 	})
 	n.wires = append(n.wires, agentsHandler)
 	nodeAPI := n.apiHandler(authenticator)
+	receiver := n.ledger.Receiver()
 	// No ServeMux: it would redirect unclean paths, which no client expects.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
@@ -469,6 +476,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			n.callbacks.ServeHTTP(w, r)
 		case path == peer.LoginPath || path == peer.CallbackPath:
 			n.catalog.ServeHTTP(w, r)
+		case strings.HasPrefix(path, ledger.ReceiverPath):
+			receiver.ServeHTTP(w, r)
 		case path == config.JWKSPath && n.current.Load().jwks != nil:
 			n.current.Load().jwks.ServeHTTP(w, r)
 		case isResource(path) && len(c.Callers.OIDC) > 0:

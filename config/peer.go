@@ -127,6 +127,15 @@ func (s *CardSource) UnmarshalYAML(unmarshal func(any) error) error {
 	return nil
 }
 
+// NewPeer returns a peer with every default, whose card is at a URL, or in a file:
+// file: and a path.
+func NewPeer(card string) *Peer {
+	p := &Peer{}
+	setDefaults(p)
+	p.Card = CardAt(card)
+	return p
+}
+
 // PeerAuth is what a peer may be shown. Several kinds may stand beside each
 // other: those that its card asks for are taken, and none is ever sent to another
 // origin than the peer's.

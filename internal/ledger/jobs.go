@@ -61,6 +61,11 @@ func (l *Ledger) Poll(ctx context.Context, job *store.Job) error {
 	if d.RemoteTask == "" || d.Send != store.SendAccepted {
 		return l.wake(ctx, job)
 	}
+	free, err := l.line(ctx, d.Peer)
+	if err != nil {
+		return err
+	}
+	defer free()
 	return l.poll(ctx, job, d)
 }
 
@@ -179,7 +184,12 @@ func (l *Ledger) Recall(ctx context.Context, job *store.Job) error {
 	case d.RemoteTask == "" && (d.Message == "" || d.Send == store.SendUnsent):
 		return l.recalled(ctx, job, d) // the peer never had it
 	}
+	free, err := l.line(ctx, d.Peer)
+	if err != nil {
+		return err
+	}
 	err = l.recall(ctx, d)
+	free()
 	if ctx.Err() != nil {
 		return err
 	}

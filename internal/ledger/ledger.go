@@ -148,6 +148,7 @@ type Ledger struct {
 
 	mu      sync.Mutex
 	sending map[string]chan struct{} // sends under way by task; closed when they are over
+	lines   map[string]chan struct{} // to peers, for jobs
 }
 
 // New returns a ledger.
@@ -175,7 +176,7 @@ func New(opts Options) *Ledger {
 	}
 	return &Ledger{
 		opts: opts, log: opts.Logger, keys: newKeyring(opts.Keys), seen: newRecent(), rate: newMeter(),
-		sending: map[string]chan struct{}{},
+		sending: map[string]chan struct{}{}, lines: map[string]chan struct{}{},
 	}
 }
 
@@ -212,5 +213,26 @@ func (l *Ledger) sent(ctx context.Context, task string) {
 	select {
 	case <-done:
 	case <-ctx.Done():
+	}
+}
+
+// maxLines is how many jobs ask one peer at once.
+const maxLines = 8
+
+// line waits until one more job may ask a peer, so that one that does not answer
+// holds up nobody else.
+func (l *Ledger) line(ctx context.Context, peer string) (free func(), err error) {
+	l.mu.Lock()
+	lines := l.lines[peer]
+	if lines == nil {
+		lines = make(chan struct{}, maxLines)
+		l.lines[peer] = lines
+	}
+	l.mu.Unlock()
+	select {
+	case lines <- struct{}{}:
+		return func() { <-lines }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -218,7 +220,7 @@ func (w *work) unanswered(ctx context.Context, o *outgoing, push *a2a.TaskPushNo
 
 // refused deals with a message that the peer has not taken and never will.
 func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotificationConfig, err error) (more bool, _ error) {
-	if push != nil && errors.Is(err, &a2a.Error{Code: a2a.CodePushNotificationNotSupported}) {
+	if push != nil && aboutPush(err) {
 		// It says for certain that nothing has happened.
 		w.d.Push, w.d.Send = pushRefused, store.SendUnsent
 		if err := w.save(ctx, nil); err != nil {
@@ -255,4 +257,16 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 		return false, err
 	}
 	return true, nil
+}
+
+// aboutPush reports whether a peer has refused a message for the webhook that
+// came with it.
+func aboutPush(err error) bool {
+	e, ok := errors.AsType[*a2a.Error](err)
+	if !ok {
+		return false
+	}
+	about := func(text string) bool { return strings.Contains(strings.ToLower(text), "push") }
+	return e.Code == a2a.CodePushNotificationNotSupported || e.Code == a2a.CodeInvalidParams &&
+		(about(e.Message) || slices.ContainsFunc(e.Violations, func(v a2a.Violation) bool { return about(v.Field) }))
 }

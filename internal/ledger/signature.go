@@ -160,7 +160,7 @@ func (l *Ledger) checkedPayload(ctx context.Context, d *store.Delegation, token 
 	header := token.Signatures[0].Header
 	from, _ := header.ExtraHeaders["jku"].(string)
 	if from == "" {
-		from = origins[0] + "/.well-known/jwks.json"
+		from = originOf(origins[0]) + "/.well-known/jwks.json"
 	}
 	allowed := false
 	for _, o := range origins {
