@@ -51,6 +51,17 @@ type bench struct {
 	turns  int // at once; 0: the default
 	queue  int
 	sealer engine.Sealer
+	bounds engine.DelegationLimits // zero: the default
+	claim  time.Duration           // of a job; 0: the default
+
+	mu      sync.Mutex
+	recalls []string // tasks whose peers were to be told of their end
+}
+
+func (b *bench) recalled(task string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.recalls = append(b.recalls, task)
 }
 
 func newBench(t *testing.T, specs ...*engine.Spec) *bench {
@@ -83,9 +94,25 @@ func (b *bench) open() {
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		JobsDue: func(at time.Time) { b.jobs.Due(at) },
 		Sealer:  b.sealer,
+		Delegations: func() engine.DelegationLimits {
+			if b.bounds == (engine.DelegationLimits{}) {
+				return engine.DefaultDelegationLimits
+			}
+			return b.bounds
+		},
+		ItemDue: func(*store.InboxItem) (time.Time, []store.Job) { return time.Now().Add(time.Hour), nil },
 	})
-	handlers := map[string]job.Handler{engine.JobWake: b.engine.DoJob, engine.JobGrantExpiry: b.engine.DoJob}
+	handlers := map[string]job.Handler{store.JobRecall: func(ctx context.Context, j *store.Job) error {
+		b.recalled(j.Task)
+		return st.Commit(ctx, &store.Change{Finish: j.ID})
+	}}
+	for _, kind := range engine.JobKinds() {
+		handlers[kind] = b.engine.DoJob
+	}
 	b.jobs = job.NewRunner(st, handlers, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if b.claim > 0 {
+		b.jobs.Claim(b.claim)
+	}
 	b.jobs.Start()
 	if err := b.engine.Start(context.Background()); err != nil {
 		b.t.Fatal(err)
