@@ -175,12 +175,16 @@ func emptyContent(data JSON) bool {
 }
 
 func (a *Artifact) decode(d *decoder) {
+	parts := []Part{}
+	if d.reuse && a.Parts != nil {
+		parts = a.Parts[:0]
+	}
 	*a = Artifact{}
 	for m := d.object(); m.next(d); {
 		switch string(d.key) {
 		case "artifactId", "artifact_id":
 			m.field(d, 0, "artifactId")
-			a.ArtifactID = d.text()
+			a.ArtifactID = d.repeatedText(repeatedArtifactID)
 		case "name":
 			m.field(d, 1, "name")
 			a.Name = d.text()
@@ -189,7 +193,7 @@ func (a *Artifact) decode(d *decoder) {
 			a.Description = d.text()
 		case "parts":
 			m.field(d, 3, "parts")
-			a.Parts = decodeList[Part](d)
+			a.Parts = decodeListInto[Part](d, parts)
 		case "metadata":
 			m.field(d, 4, "metadata")
 			a.Metadata = d.rawObject()
@@ -225,6 +229,7 @@ func (u *TaskStatusUpdateEvent) decode(d *decoder) {
 }
 
 func (u *TaskArtifactUpdateEvent) decode(d *decoder) {
+	before := u.Artifact
 	*u = TaskArtifactUpdateEvent{}
 	for m := d.object(); m.next(d); {
 		switch string(d.key) {
@@ -236,6 +241,7 @@ func (u *TaskArtifactUpdateEvent) decode(d *decoder) {
 			u.ContextID = d.repeatedText(repeatedContextID)
 		case "artifact":
 			m.field(d, 2, "artifact")
+			u.Artifact.Parts = before.Parts
 			u.Artifact.decode(d)
 		case "append":
 			m.field(d, 3, "append")
@@ -253,6 +259,7 @@ func (u *TaskArtifactUpdateEvent) decode(d *decoder) {
 }
 
 func (r *StreamResponse) decode(d *decoder) {
+	before := *r
 	*r = StreamResponse{}
 	for m := d.object(); m.next(d); {
 		switch string(d.key) {
@@ -264,10 +271,10 @@ func (r *StreamResponse) decode(d *decoder) {
 			r.Message = decodePointer[Message](d)
 		case "statusUpdate", "status_update":
 			m.field(d, 2, "statusUpdate")
-			r.StatusUpdate = decodePointer[TaskStatusUpdateEvent](d)
+			r.StatusUpdate = decodeInto[TaskStatusUpdateEvent](d, before.StatusUpdate)
 		case "artifactUpdate", "artifact_update":
 			m.field(d, 3, "artifactUpdate")
-			r.ArtifactUpdate = decodePointer[TaskArtifactUpdateEvent](d)
+			r.ArtifactUpdate = decodeInto[TaskArtifactUpdateEvent](d, before.ArtifactUpdate)
 		default:
 			d.skip()
 		}

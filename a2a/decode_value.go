@@ -28,7 +28,12 @@ const (
 	repeatedContextID = iota
 	repeatedTaskID
 	repeatedMediaType
+	repeatedArtifactID
+	repeatedFields // how many there are
 )
+
+// texts are the last texts of the repeated fields.
+type texts [repeatedFields]string
 
 // repeatedText reads a string as text does. When it is the one that the same
 // field had last, the two share their memory.

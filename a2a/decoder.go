@@ -45,6 +45,11 @@ func Unmarshal(data []byte, v Decodable) error {
 	d := decoders.Get().(*decoder)
 	defer d.release()
 	d.reset(data)
+	return d.decode(data, v)
+}
+
+// decode reads all of the input, data, into v.
+func (d *decoder) decode(data []byte, v Decodable) error {
 	if d.kind() == 'n' {
 		d.fail("must be an object")
 	}
@@ -100,7 +105,8 @@ type decoder struct {
 	key     []byte // the name of the current member, valid until the next read
 	scratch []byte // holds a key that had to be unescaped
 	path    []pathStep
-	recent  [3]string // the last text of each repeated field
+	recent  texts // the last text of each repeated field
+	reuse   bool  // what an event points to is written over
 	err     *Error
 }
 
@@ -117,7 +123,7 @@ func (d *decoder) reset(data []byte) {
 	d.buf = *bytes.NewBuffer(data)
 	d.dec.Reset(&d.buf)
 	d.path, d.err, d.count = d.path[:0], nil, 0
-	d.recent = [3]string{}
+	d.recent, d.reuse = texts{}, false
 }
 
 // maxPooledInput is the largest input after which a decoder is used again: its
@@ -390,11 +396,13 @@ type decodableAs[T any] interface {
 }
 
 // decodeList reads an array of objects; nil when it is null.
-func decodeList[T any, P decodableAs[T]](d *decoder) []T {
+func decodeList[T any, P decodableAs[T]](d *decoder) []T { return decodeListInto[T, P](d, []T{}) }
+
+// decodeListInto is decodeList into the memory of a list of no elements.
+func decodeListInto[T any, P decodableAs[T]](d *decoder, list []T) []T {
 	if d.null() {
 		return nil
 	}
-	list := []T{}
 	for e := d.array(); e.next(d); {
 		n := len(list)
 		if n == 1 {
@@ -407,11 +415,17 @@ func decodeList[T any, P decodableAs[T]](d *decoder) []T {
 }
 
 // decodePointer reads an object; nil when it is null.
-func decodePointer[T any, P decodableAs[T]](d *decoder) *T {
+func decodePointer[T any, P decodableAs[T]](d *decoder) *T { return decodeInto[T, P](d, nil) }
+
+// decodeInto is decodePointer into an object that is there already, if one is and
+// it may be used again.
+func decodeInto[T any, P decodableAs[T]](d *decoder, v *T) *T {
 	if d.null() {
 		return nil
 	}
-	v := new(T)
+	if v == nil || !d.reuse {
+		v = new(T)
+	}
 	P(v).decode(d)
 	return v
 }

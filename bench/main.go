@@ -37,14 +37,16 @@ type scale struct {
 	streamed    int // tasks that are streamed at once
 	frames      int // of each
 	cancels     int
+
+	clientSends, clientEvents int
 }
 
 var full = scale{
-	rounds: 5, sends: 20000, peerSends: 4000, subscribers: 1000, tasks: 1_000_000, parked: 100_000, inFlight: 10_000, nodeSends: 10_000, costTasks: 20_000, streamed: 8, frames: 250, cancels: 120,
+	rounds: 5, sends: 20000, peerSends: 4000, subscribers: 1000, tasks: 1_000_000, parked: 100_000, inFlight: 10_000, nodeSends: 10_000, costTasks: 20_000, streamed: 8, frames: 250, cancels: 120, clientSends: 10_000, clientEvents: 100_000,
 }
 
 var quick = scale{
-	rounds: 1, sends: 1000, peerSends: 500, subscribers: 50, tasks: 10_000, parked: 2000, inFlight: 200, nodeSends: 1000, costTasks: 1000, streamed: 4, frames: 50, cancels: 10,
+	rounds: 1, sends: 1000, peerSends: 500, subscribers: 50, tasks: 10_000, parked: 2000, inFlight: 200, nodeSends: 1000, costTasks: 1000, streamed: 4, frames: 50, cancels: 10, clientSends: 2000, clientEvents: 20_000,
 }
 
 // benchmark is measured in one go, and may give several rows.
@@ -58,6 +60,7 @@ var benchmarks = []benchmark{
 	{"send", one(benchSend)},
 	{"message", one(benchMessage)},
 	{"chunks", one(benchChunks)},
+	{"client", benchClient},
 	{"subscribers", one(benchSubscribers)},
 	{"list", one(benchList)},
 	{"parked", one(benchParked)},
@@ -83,6 +86,12 @@ func main() {
 		switch os.Args[1] { // the processes of a benchmark
 		case "peer":
 			servePeer()
+			return
+		case "client":
+			if err := runClient(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
 			return
 		case "nats":
 			serveNATS()

@@ -18,9 +18,12 @@ import (
 //
 // A task state that the client does not know is read as unspecified, which is
 // neither terminal nor interrupted: a peer may speak a later 1.x.
-func decode(data []byte, out a2a.Decodable) error {
+func decode(data []byte, out a2a.Decodable) error { return decodeWith(nil, data, out) }
+
+// decodeWith is decode with a memory.
+func decodeWith(memory *a2a.Memory, data []byte, out a2a.Decodable) error {
 	for range maxUnknownStates {
-		err := a2a.Unmarshal(data, out)
+		err := memory.Unmarshal(data, out)
 		if err == nil {
 			return nil
 		}

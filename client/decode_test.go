@@ -22,7 +22,7 @@ func FuzzAnswers(f *testing.F) {
 			t.Errorf("result %q of %q is no JSON", result, data)
 		}
 		var event a2a.StreamResponse
-		err = new(rest).decodeFrame(data, &event)
+		err = new(rest).decodeFrame(data, nil, &event)
 		if _, fromPeer := errors.AsType[*a2a.Error](err); fromPeer && holdsEvent(&event) {
 			t.Errorf("%q is an event and an error", data)
 		}

@@ -269,7 +269,7 @@ func (b *grpcBinding) receive(c *call, r *request, source *eventSource) (*Stream
 	source.reader = reader
 	return &Stream{
 		source: source,
-		decode: func(frame []byte, out *a2a.StreamResponse) error { return b.decode(frame, r, out) },
+		decode: func(frame []byte, _ *a2a.Memory, out *a2a.StreamResponse) error { return b.decode(frame, r, out) },
 		fail:   func(kind Kind, err error) *TransportError { return b.fail(c, kind, true, err) },
 		refused: func(err error) *a2a.Error {
 			if status, ok := errors.AsType[*grpcStatus](err); ok {

@@ -79,7 +79,7 @@ func (b *jsonRPC) unary(ctx context.Context, r *request, out a2a.Decodable) erro
 		*r.result = result
 	}
 	if err == nil && out != nil {
-		err = b.decode(result, out)
+		err = b.decode(nil, result, out)
 	}
 	if e, ok := errors.AsType[*a2a.Error](err); ok {
 		e.RetryAfter = max(e.RetryAfter, retryAfter(resp.Header, time.Now()))
@@ -96,20 +96,20 @@ func (b *jsonRPC) stream(ctx context.Context, r *request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.openStream(ctx, c, b.do, func(frame []byte, out *a2a.StreamResponse) error {
+	return b.openStream(ctx, c, b.do, func(frame []byte, memory *a2a.Memory, out *a2a.StreamResponse) error {
 		result, err := resultOf(frame, id)
 		if err != nil {
 			return err
 		}
-		return b.decode(result, out)
+		return b.decode(memory, result, out)
 	})
 }
 
-func (b *jsonRPC) decode(result []byte, out a2a.Decodable) error {
+func (b *jsonRPC) decode(memory *a2a.Memory, result []byte, out a2a.Decodable) error {
 	if b.old {
 		return decodeOld(v03.RPC, result, out)
 	}
-	return decode(result, out)
+	return decodeWith(memory, result, out)
 }
 
 // resultOf returns the result of a JSON-RPC response. The error is an

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,11 +36,12 @@ type link struct {
 	origins     originSet
 	credentials Credentials // nil sends none
 	roams       bool        // may follow redirects to other origins
+	common      http.Header // of every request; not to be changed
 }
 
 // newLink returns a link for validated options.
 func newLink(opts Options) *link {
-	l := &link{opts: opts, origins: newOriginSet(&opts), credentials: opts.Credentials}
+	l := &link{opts: opts, origins: newOriginSet(&opts), credentials: opts.Credentials, common: commonHeaders(&opts)}
 	l.http = l.newHTTPClient()
 	return l
 }
@@ -121,29 +124,36 @@ func (l *link) newRequest(ctx context.Context, c *call) (*http.Request, error) {
 
 // headers returns the headers of a request, without credentials.
 func (l *link) headers(c *call) http.Header {
-	h := make(http.Header, 8)
+	h := make(http.Header, len(l.common)+len(c.header)+4)
+	maps.Copy(h, l.common)
+	maps.Copy(h, c.header)
+	if c.accept != "" {
+		h["Accept"] = []string{c.accept}
+	}
+	if c.body != nil {
+		h["Content-Type"] = []string{c.mediaType}
+	}
+	if strings.HasPrefix(c.accept, mediaEvents) {
+		h["Accept-Encoding"] = []string{"identity"} // compression holds events back
+	}
+	return h
+}
+
+// commonHeaders returns the headers that every request has.
+func commonHeaders(opts *Options) http.Header {
+	h := http.Header{}
 	h.Set("User-Agent", userAgent)
-	for name, values := range l.opts.Headers {
+	for name, values := range opts.Headers {
 		for _, v := range values {
 			h.Add(name, v)
 		}
 	}
-	for name, values := range c.header {
-		h[name] = values
+	h.Set(a2a.HeaderVersion, opts.Version)
+	if len(opts.Extensions) > 0 {
+		h.Set(a2a.HeaderExtensions, a2a.FormatExtensions(slices.Concat(h.Values(a2a.HeaderExtensions), opts.Extensions)))
 	}
-	if c.accept != "" {
-		h.Set("Accept", c.accept)
-	}
-	if c.body != nil {
-		h.Set("Content-Type", c.mediaType)
-	}
-	if strings.HasPrefix(c.accept, mediaEvents) {
-		h.Set("Accept-Encoding", "identity") // compression holds events back
-	}
-	h.Set(a2a.HeaderVersion, l.opts.Version)
-	if len(l.opts.Extensions) > 0 {
-		extensions := append(h.Values(a2a.HeaderExtensions), l.opts.Extensions...)
-		h.Set(a2a.HeaderExtensions, a2a.FormatExtensions(extensions))
+	for name, values := range h {
+		h[name] = slices.Clip(values) // requests share them, and may append
 	}
 	return h
 }

@@ -71,11 +71,11 @@ func (b *rest) accepts() string {
 	return acceptREST
 }
 
-func (b *rest) decode(data []byte, out a2a.Decodable) error {
+func (b *rest) decode(memory *a2a.Memory, data []byte, out a2a.Decodable) error {
 	if b.old {
 		return decodeOld(v03.REST, data, out)
 	}
-	return decode(data, out)
+	return decodeWith(memory, data, out)
 }
 
 // exchange sends the request, and once more as application/json when the peer
@@ -114,7 +114,7 @@ func (b *rest) unary(ctx context.Context, r *request, out a2a.Decodable) error {
 	if err != nil || out == nil {
 		return err
 	}
-	if err := b.decode(body, out); err != nil {
+	if err := b.decode(nil, body, out); err != nil {
 		return b.badAnswer(c, resp, describe(resp, body, err))
 	}
 	if r.result != nil {
@@ -178,8 +178,8 @@ func unknownRoute(err error) bool {
 
 // decodeFrame reads one event of a stream: a StreamResponse, or an error in the
 // form of a failed request, which ends the stream.
-func (b *rest) decodeFrame(frame []byte, out *a2a.StreamResponse) error {
-	decodeErr := b.decode(frame, out)
+func (b *rest) decodeFrame(frame []byte, memory *a2a.Memory, out *a2a.StreamResponse) error {
+	decodeErr := b.decode(memory, frame, out)
 	if decodeErr == nil && holdsEvent(out) {
 		return nil
 	}

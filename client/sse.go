@@ -11,7 +11,8 @@ import (
 var errFrameTooLarge = errors.New("the event is larger than allowed")
 
 const (
-	readSize       = 16 << 10 // bytes asked of the connection at once
+	firstRead      = 2 << 10  // bytes asked of the connection at once, at first
+	readSize       = 16 << 10 // and at most, when as much is there
 	keepBuffer     = 1 << 20  // larger buffers are given back after their event
 	longestField   = len("retry")
 	maxEventIDSize = 4 << 10 // longer ids are as good as none: they would not fit a header
@@ -72,7 +73,7 @@ const (
 )
 
 func newSSEReader(src io.Reader, limit int) *sseReader {
-	return &sseReader{src: src, max: limit, buf: make([]byte, readSize)}
+	return &sseReader{src: src, max: limit, buf: make([]byte, firstRead)}
 }
 
 // lastEventID returns the id to resume after: that of the last event that was
@@ -110,6 +111,9 @@ func (r *sseReader) next() (sseEvent, error) {
 // fill reads once more. The first three bytes are awaited together, so that a
 // byte order mark is seen whole.
 func (r *sseReader) fill() {
+	if r.end == len(r.buf) && r.end < readSize {
+		r.buf = make([]byte, 2*len(r.buf)) // the peer sends more than one read takes
+	}
 	r.pos, r.end, r.lf = 0, 0, -1
 	for {
 		n, err := r.src.Read(r.buf[r.end:])

@@ -18,6 +18,9 @@ import (
 // settleTime is how long a peer may keep a stream open after its last event.
 const settleTime = 5 * time.Second
 
+// decodeEvent reads an event. Its errors are an *a2a.Error when the peer says one.
+type decodeEvent func(frame []byte, memory *a2a.Memory, out *a2a.StreamResponse) error
+
 // Stream is the events of a task, as the agent makes them (A2A §3.5.2). It is
 // not for use by several goroutines, except Close.
 //
@@ -26,15 +29,17 @@ const settleTime = 5 * time.Second
 type Stream struct {
 	client *Client
 	source *eventSource // nil for a stream of one event that is here already
-	decode func(frame []byte, out *a2a.StreamResponse) error
+	decode decodeEvent
+	memory a2a.Memory
 	fail   func(kind Kind, err error) *TransportError
 	// refused returns the error that the peer ended the stream with, or nil when
 	// err is not one; nil where errors come as events.
 	refused func(err error) *a2a.Error
 	single  *a2a.StreamResponse
 
-	err    error // what every further Next returns
-	lastID string
+	err    error  // what every further Next returns
+	lastID string // that the stream was to begin after
+	began  bool   // an event came
 	taskID string
 	state  a2a.TaskState
 	ended  bool // a message or a terminal state came
@@ -53,22 +58,34 @@ type Stream struct {
 // A task in an interrupted state may keep its stream open: whoever waits for
 // the end of a turn looks at State and does not wait for io.EOF.
 func (s *Stream) Next() (*a2a.StreamResponse, error) {
-	if s.err != nil {
-		return nil, s.err
+	e := new(a2a.StreamResponse)
+	if err := s.read(e, false); err != nil {
+		return nil, err
 	}
-	e, err := s.next()
+	return e, nil
+}
+
+// Read is Next into an event of the caller. It writes over what the event held
+// before, so that a long stream whose events are looked at and let go costs next
+// to no memory: what should outlast the next Read has to be copied.
+func (s *Stream) Read(e *a2a.StreamResponse) error { return s.read(e, true) }
+
+func (s *Stream) read(e *a2a.StreamResponse, reuse bool) error {
+	if s.err != nil {
+		return s.err
+	}
+	s.memory.Reuse = reuse
+	err := s.next(e)
+	if err == nil {
+		err = s.own(e)
+	}
 	if err != nil {
 		s.err = err
 		s.Close()
-		return nil, err
-	}
-	if err := s.own(e); err != nil {
-		s.err = err
-		s.Close()
-		return nil, err
+		return err
 	}
 	s.observe(e)
-	return e, nil
+	return nil
 }
 
 // own refuses an event of another task than the stream is about.
@@ -88,30 +105,29 @@ func (s *Stream) own(e *a2a.StreamResponse) error {
 	return nil
 }
 
-func (s *Stream) next() (*a2a.StreamResponse, error) {
+func (s *Stream) next(e *a2a.StreamResponse) error {
 	if s.single != nil {
-		e := s.single
+		*e = *s.single
 		s.single = nil
-		return e, nil
+		return nil
 	}
 	if s.source == nil {
-		return nil, s.atEnd(nil)
+		return s.atEnd(nil)
 	}
 	for {
 		frame, err := s.source.reader.next()
 		if err != nil {
-			return nil, s.readFailed(err)
+			return s.readFailed(err)
 		}
-		s.lastID = s.source.reader.lastEventID()
+		s.began = true
 		if len(bytes.TrimSpace(frame.data)) == 0 {
 			continue
 		}
-		e := new(a2a.StreamResponse)
-		if err := s.decode(frame.data, e); err != nil {
-			return nil, s.frameFailed(frame, err)
+		if err := s.decode(frame.data, &s.memory, e); err != nil {
+			return s.frameFailed(frame, err)
 		}
 		if holdsEvent(e) {
-			return e, nil
+			return nil
 		}
 	}
 }
@@ -163,7 +179,7 @@ func (s *Stream) atEnd(cause *TransportError) error {
 	if s.ended || cause == nil && s.state.Interrupted() {
 		return io.EOF
 	}
-	cut := &StreamCutError{TaskID: s.taskID, LastEventID: s.lastID}
+	cut := &StreamCutError{TaskID: s.taskID, LastEventID: s.LastEventID()}
 	if cause != nil {
 		cut.Err = cause
 	}
@@ -211,7 +227,12 @@ func (s *Stream) TaskID() string { return s.taskID }
 func (s *Stream) State() a2a.TaskState { return s.state }
 
 // LastEventID returns the id of the last event, or "" when the peer sends none.
-func (s *Stream) LastEventID() string { return s.lastID }
+func (s *Stream) LastEventID() string {
+	if s.began {
+		return s.source.reader.lastEventID()
+	}
+	return s.lastID
+}
 
 // RetryDelay returns how long the peer asks to wait before the stream is opened
 // again, or zero.
@@ -240,7 +261,7 @@ func (s *Stream) Resume(ctx context.Context) (*Stream, error) {
 	if s.taskID == "" {
 		return nil, errors.New("resume stream: no event has named the task")
 	}
-	next, err := s.client.SubscribeAfter(ctx, &a2a.SubscribeToTaskRequest{ID: s.taskID}, s.lastID)
+	next, err := s.client.SubscribeAfter(ctx, &a2a.SubscribeToTaskRequest{ID: s.taskID}, s.LastEventID())
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +358,7 @@ func (t *idleTimer) stop() { t.timer.Stop() }
 
 // openStream sends the request and waits for the head of the answer. Until then
 // an error is that of an ordinary call.
-func (l *link) openStream(ctx context.Context, c *call, do func(context.Context, *call) (*http.Response, error), decode func([]byte, *a2a.StreamResponse) error) (*Stream, error) {
+func (l *link) openStream(ctx context.Context, c *call, do func(context.Context, *call) (*http.Response, error), decode decodeEvent) (*Stream, error) {
 	source := newEventSource(ctx, l.opts.IdleTimeout)
 	s, err := l.receiveStream(source, c, do, decode)
 	if err != nil || s.single != nil {
@@ -348,7 +369,7 @@ func (l *link) openStream(ctx context.Context, c *call, do func(context.Context,
 	return s, nil
 }
 
-func (l *link) receiveStream(source *eventSource, c *call, do func(context.Context, *call) (*http.Response, error), decode func([]byte, *a2a.StreamResponse) error) (*Stream, error) {
+func (l *link) receiveStream(source *eventSource, c *call, do func(context.Context, *call) (*http.Response, error), decode decodeEvent) (*Stream, error) {
 	ctx := source.ctx
 	resp, err := do(ctx, c)
 	if err != nil {
@@ -374,7 +395,7 @@ func (l *link) receiveStream(source *eventSource, c *call, do func(context.Conte
 		return nil, err
 	}
 	e := new(a2a.StreamResponse)
-	err = decode(body, e)
+	err = decode(body, nil, e)
 	if e, ok := errors.AsType[*a2a.Error](err); ok {
 		return nil, e
 	}

@@ -716,3 +716,40 @@ func TestThrottledStream(t *testing.T) {
 		}
 	})
 }
+
+// Read writes over the event before, and says the same as Next.
+func TestStreamRead(t *testing.T) {
+	onEach(t, func(t *testing.T, binding string) {
+		p := newPeer(t, binding, func(x *exchange) {
+			x.event(taskEvent("t-1", "TASK_STATE_WORKING"))
+			x.event(artifactEvent("t-1", "a", "x", `,"append":true`))
+			x.event(artifactEvent("t-1", "b", "y"))
+			x.event(statusEvent("t-1", "TASK_STATE_COMPLETED"))
+		})
+		stream, err := p.client(t, client.Options{}).SendStreamingMessage(t.Context(), hello())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		var e a2a.StreamResponse
+		for {
+			err := stream.Read(&e)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, brief(&e))
+			if u := e.ArtifactUpdate; u != nil && u.Append != (u.Artifact.ArtifactID == "a") {
+				t.Errorf("update %+v", u)
+			}
+		}
+		if d := cmp.Diff([]string{"task WORKING", "artifact x", "artifact y", "status COMPLETED"}, got); d != "" {
+			t.Error(d)
+		}
+		if stream.State() != a2a.StateCompleted || stream.TaskID() != "t-1" {
+			t.Errorf("task %s is %v", stream.TaskID(), stream.State())
+		}
+	})
+}

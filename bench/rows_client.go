@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	sdk "github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/a2aproject/a2a-go/v2/a2aclient"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/client"
+)
+
+// The clients are compared against the same node of ours. Each runs in a process of
+// its own, so that its memory is its own.
+
+// clientRun is what a client has used for its calls.
+type clientRun struct {
+	Rate        float64 // calls or events a second
+	Allocations float64 // of each call or event
+	Bytes       float64 // allocated for each call or event
+	CPU         float64 // seconds for each call or event
+	Live        float64 // bytes that were reachable at most, beside those before
+	Peak        float64 // bytes of memory that the process had at most, beside those before
+}
+
+// Whose client it is, and how it is used.
+const (
+	callsHandoff = "handoff"
+	readsHandoff = "handoff-read"
+	callsSDK     = "a2a-go"
+)
+
+// caller is one of the clients.
+type caller interface {
+	send(ctx context.Context, text string) error
+	// stream counts the events of a message.
+	stream(ctx context.Context, text string, each func()) error
+}
+
+type ourCaller struct {
+	client *client.Client
+	reads  bool // streams into one event, by Read and not by Next
+}
+
+func newOurCaller(binding, url string, http *http.Client, reads bool) (caller, error) {
+	yes := true
+	card := &a2a.AgentCard{
+		Name: "Bench", Capabilities: a2a.AgentCapabilities{Streaming: &yes},
+		SupportedInterfaces: []a2a.AgentInterface{{URL: url, ProtocolBinding: binding, ProtocolVersion: "1.0"}},
+	}
+	c, err := client.New(card, client.Options{HTTPClient: http})
+	return ourCaller{c, reads}, err
+}
+
+func (c ourCaller) send(ctx context.Context, text string) error {
+	answer, err := c.client.SendMessage(ctx, &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text(text))})
+	if err == nil && (answer.Task == nil || answer.Task.Status.State != a2a.StateCompleted) {
+		err = errors.New("the task is not completed")
+	}
+	return err
+}
+
+func (c ourCaller) stream(ctx context.Context, text string, each func()) error {
+	stream, err := c.client.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text(text))})
+	if err != nil {
+		return err
+	}
+	var e a2a.StreamResponse
+	for {
+		if c.reads {
+			err = stream.Read(&e)
+		} else {
+			_, err = stream.Next()
+		}
+		switch err {
+		case nil:
+			each()
+		case io.EOF:
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+type theirCaller struct{ client *a2aclient.Client }
+
+func newTheirCaller(ctx context.Context, binding, url string, http *http.Client) (caller, error) {
+	c, err := a2aclient.NewFromEndpoints(ctx, []*sdk.AgentInterface{{URL: url, ProtocolBinding: sdk.TransportProtocol(binding), ProtocolVersion: "1.0"}},
+		a2aclient.WithJSONRPCTransport(http), a2aclient.WithRESTTransport(http))
+	return theirCaller{c}, err
+}
+
+func (c theirCaller) send(ctx context.Context, text string) error {
+	answer, err := c.client.SendMessage(ctx, &sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))})
+	if err != nil {
+		return err
+	}
+	if task, ok := answer.(*sdk.Task); !ok || task.Status.State != sdk.TaskStateCompleted {
+		return errors.New("the task is not completed")
+	}
+	return nil
+}
+
+func (c theirCaller) stream(ctx context.Context, text string, each func()) error {
+	for _, err := range c.client.SendStreamingMessage(ctx, &sdk.SendMessageRequest{Message: sdk.NewMessage(sdk.MessageRoleUser, sdk.NewTextPart(text))}) {
+		if err != nil {
+			return err
+		}
+		each()
+	}
+	return nil
+}
+
+// runClient is the process of a client: whose it is, the binding, the address, the
+// text, and how many calls over how many connections; none is one stream.
+func runClient(args []string) error {
+	n, _ := strconv.Atoi(args[4])
+	connections, _ := strconv.Atoi(args[5])
+	ctx, http := context.Background(), newClient(max(connections, 1))
+	c, err := newOurCaller(args[1], args[2], http, args[0] == readsHandoff)
+	if args[0] == callsSDK {
+		c, err = newTheirCaller(ctx, args[1], args[2], http)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.send(ctx, "echo warm"); err != nil {
+		return err
+	}
+	var run clientRun
+	if connections == 0 {
+		run, err = measureStream(ctx, c, args[3], n)
+	} else {
+		run, err = measureSends(ctx, c, args[3], n, connections)
+	}
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(run)
+}
+
+// used returns what the process has used since before, for each of n.
+func (run *clientRun) used(before *runtime.MemStats, cpu float64, began time.Time, n int) error {
+	run.Rate = float64(n) / time.Since(began).Seconds()
+	var after runtime.MemStats
+	runtime.ReadMemStats(&after)
+	run.Allocations = float64(after.Mallocs-before.Mallocs) / float64(n)
+	run.Bytes = float64(after.TotalAlloc-before.TotalAlloc) / float64(n)
+	now, err := cpuOf(os.Getpid(), false)
+	run.CPU = (now - cpu) / float64(n)
+	return err
+}
+
+func measureSends(ctx context.Context, c caller, text string, n, connections int) (clientRun, error) {
+	for range 4 * connections {
+		if err := c.send(ctx, text); err != nil {
+			return clientRun{}, err
+		}
+	}
+	var run clientRun
+	var before runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, err := cpuOf(os.Getpid(), false)
+	if err != nil {
+		return run, err
+	}
+	var left atomic.Int64
+	left.Store(int64(n))
+	errs := make(chan error, connections)
+	began := time.Now()
+	var group sync.WaitGroup
+	for range connections {
+		group.Go(func() {
+			for left.Add(-1) >= 0 {
+				if err := c.send(ctx, text); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	select {
+	case err := <-errs:
+		return run, err
+	default:
+	}
+	return run, run.used(&before, cpu, began, n)
+}
+
+// measureStream reads one stream. The collector runs now and then, so that what is
+// reachable is seen; what the process has at most is that of a run without.
+func measureStream(ctx context.Context, c caller, text string, n int) (clientRun, error) {
+	var run clientRun
+	runtime.GC()
+	debug.FreeOSMemory()
+	var before, now runtime.MemStats
+	runtime.ReadMemStats(&before)
+	resident := residentPeak()
+	cpu, err := cpuOf(os.Getpid(), false)
+	if err != nil {
+		return run, err
+	}
+	events, began := 0, time.Now()
+	if err := c.stream(ctx, text, func() { events++ }); err != nil {
+		return run, err
+	}
+	if err := run.used(&before, cpu, began, events); err != nil {
+		return run, err
+	}
+	if events < n {
+		return run, fmt.Errorf("%d events of %d", events, n)
+	}
+	run.Peak = residentPeak() - resident
+	events = 0
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	err = c.stream(ctx, text, func() {
+		if events++; events%(n/40) == 0 {
+			runtime.GC()
+			runtime.ReadMemStats(&now)
+			run.Live = max(run.Live, float64(now.HeapAlloc)-float64(before.HeapAlloc))
+		}
+	})
+	return run, err
+}
+
+// residentPeak returns the most memory that this process has had, in bytes.
+func residentPeak() float64 {
+	text, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, _ := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			return kb * 1024
+		}
+	}
+	return 0
+}
+
+// startClient runs a client to its end.
+func startClient(ctx context.Context, who, binding, url, text string, n, connections int) (clientRun, error) {
+	var run clientRun
+	self, err := os.Executable()
+	if err != nil {
+		return run, err
+	}
+	cmd := exec.CommandContext(ctx, self, "client", who, binding, url, text, strconv.Itoa(n), strconv.Itoa(connections))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return run, fmt.Errorf("client %s over %s: %w", who, binding, err)
+	}
+	return run, json.NewDecoder(io.Reader(bytes.NewReader(out))).Decode(&run)
+}
+
+// middle returns the medians of runs.
+func middle(runs []clientRun) clientRun {
+	of := func(field func(*clientRun) float64) float64 {
+		var values []float64
+		for i := range runs {
+			values = append(values, field(&runs[i]))
+		}
+		return median(values)
+	}
+	return clientRun{
+		Rate: of(func(r *clientRun) float64 { return r.Rate }), Allocations: of(func(r *clientRun) float64 { return r.Allocations }),
+		Bytes: of(func(r *clientRun) float64 { return r.Bytes }), CPU: of(func(r *clientRun) float64 { return r.CPU }),
+		Live: of(func(r *clientRun) float64 { return r.Live }), Peak: of(func(r *clientRun) float64 { return r.Peak }),
+	}
+}
+
+// clients lets clients do the same in turn, against one node, and returns what
+// each used.
+func clients(ctx context.Context, rounds int, binding, text string, n, connections int, who ...string) (map[string]clientRun, error) {
+	runs := map[string][]clientRun{}
+	err := withHandoff(ctx, func(p *process) error {
+		url := p.url
+		if binding == a2a.BindingREST {
+			url = strings.TrimSuffix(url, "rpc") + "v1"
+		}
+		for range rounds {
+			for _, w := range who {
+				run, err := startClient(ctx, w, binding, url, text, n, connections)
+				if err != nil {
+					return err
+				}
+				runs[w] = append(runs[w], run)
+			}
+		}
+		return nil
+	})
+	medians := map[string]clientRun{}
+	for w, list := range runs {
+		medians[w] = middle(list)
+	}
+	return medians, err
+}
+
+func (r clientRun) perCall() string {
+	return fmt.Sprintf("%.0f µs of CPU, %.0f allocations, %.1f KB", r.CPU*1e6, r.Allocations, r.Bytes/1024)
+}
+
+func (r clientRun) perEvent() string {
+	return fmt.Sprintf("%.1f µs of CPU, %.1f allocations, %.0f bytes; reachable at most %.0f KB, memory of the process at most %.1f MB, both beside what was before", r.CPU*1e6, r.Allocations, r.Bytes, r.Live/1024, r.Peak/(1<<20))
+}
+
+func benchClient(ctx context.Context, s scale) ([]row, error) {
+	var rows []row
+	for _, binding := range []string{a2a.BindingJSONRPC, a2a.BindingREST} {
+		runs, err := clients(ctx, s.rounds, binding, "echo hello", s.clientSends, connections, callsHandoff, callsSDK)
+		if err != nil {
+			return nil, err
+		}
+		ours, theirs := runs[callsHandoff], runs[callsSDK]
+		ratio := ours.Rate / theirs.Rate
+		rows = append(rows, row{
+			Name:    "client: blocking SendMessage over " + binding + ", 32 connections",
+			Handoff: fmt.Sprintf("%.0f calls/s", ours.Rate), Peer: fmt.Sprintf("%.0f calls/s", theirs.Rate),
+			Ratio: ratio, Budget: ">= 1x", Held: ratio >= 1,
+			Comment: fmt.Sprintf("Both clients against the same node of Handoff, which has its share of the same two cores. What the client spends on each call: Handoff %s; a2a-go %s.", ours.perCall(), theirs.perCall()),
+		})
+	}
+	for _, n := range []int{1600, s.clientEvents} {
+		runs, err := clients(ctx, min(s.rounds, 3), a2a.BindingJSONRPC, "burst "+strconv.Itoa(n), n, 0, callsHandoff, readsHandoff, callsSDK)
+		if err != nil {
+			return nil, err
+		}
+		ours, theirs := runs[readsHandoff], runs[callsSDK]
+		ratio := ours.Bytes / theirs.Bytes
+		rows = append(rows, row{
+			Name:    fmt.Sprintf("client: a stream of %d chunks of 40 bytes, allocated for each", n),
+			Handoff: fmt.Sprintf("%.0f bytes", ours.Bytes), Peer: fmt.Sprintf("%.0f bytes", theirs.Bytes),
+			Ratio: ratio, Budget: "<= 0.1x", Held: ratio <= 0.1,
+			Comment: fmt.Sprintf("With `Stream.Read`, which uses one event again and again. What the client spends on each chunk: Handoff %s. With `Stream.Next`, whose events are the caller's: %s. a2a-go: %s.", ours.perEvent(), runs[callsHandoff].perEvent(), theirs.perEvent()),
+		})
+	}
+	return rows, nil
+}
