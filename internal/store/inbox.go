@@ -109,3 +109,7 @@ type InboxEntry struct {
 	What  string // created, assigned, due, reminded, linked, answered, approved, denied, canceled, expired, gone on
 	Words string
 }
+
+// JobInbox is the kind of the job that reminds people of an item of the inbox,
+// whose id is the key of the job.
+const JobInbox = "inbox"

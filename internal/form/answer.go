@@ -1,0 +1,290 @@
+package form
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Check reports whether an answer fits the schema. The error is a *FieldError.
+func (f *Form) Check(answer []byte) error {
+	if len(answer) > MaxAnswer {
+		return &FieldError{Reason: "is larger than " + strconv.Itoa(MaxAnswer) + " bytes"}
+	}
+	if depth(answer) > maxDepth {
+		return &FieldError{Reason: "is nested too deep"}
+	}
+	var value any
+	if err := json.Unmarshal(answer, &value); err != nil {
+		return &FieldError{Reason: "is not JSON: " + clip(err.Error())}
+	}
+	if object, ok := value.(map[string]any); ok {
+		if err := f.checkFormats(object); err != nil {
+			return err
+		}
+	}
+	if err := f.schema.Validate(value); err != nil {
+		return fieldError(err.Error())
+	}
+	return nil
+}
+
+// checkFormats checks dates, which a validation of JSON Schema leaves alone.
+func (f *Form) checkFormats(object map[string]any) error {
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		text, ok := object[field.Name].(string)
+		if !ok {
+			continue
+		}
+		switch field.Kind {
+		case Date:
+			if _, err := time.Parse(time.DateOnly, text); err != nil {
+				return &FieldError{Field: field.Name, Reason: "is not a date such as 2026-01-31"}
+			}
+		case DateTime:
+			if _, err := time.Parse(time.RFC3339, text); err != nil {
+				return &FieldError{Field: field.Name, Reason: "is not a time such as 2026-01-31T12:00:00Z"}
+			}
+		}
+	}
+	return nil
+}
+
+// fieldError reads from the message of a failed validation which field it is
+// about.
+func fieldError(message string) *FieldError {
+	var path string
+	for {
+		rest, ok := strings.CutPrefix(message, "validating ")
+		if !ok {
+			break
+		}
+		where, after, ok := strings.Cut(rest, ": ")
+		if !ok {
+			break
+		}
+		if strings.HasPrefix(where, "/") {
+			path = where
+		}
+		message = after
+	}
+	e := &FieldError{Field: fieldPath(path), Reason: "does not fit: " + clip(message)}
+	below := func(name string) {
+		if e.Field != "" {
+			e.Field += "."
+		}
+		e.Field += name
+	}
+	if names, ok := quoted(message, "required: missing properties: "); ok {
+		below(names)
+		e.Reason = "is missing"
+	} else if names, ok := quoted(message, "unexpected additional properties "); ok {
+		below(names)
+		e.Reason = "is not asked for"
+	}
+	return e
+}
+
+// quoted returns the first of the quoted names that follow a beginning.
+func quoted(message, beginning string) (string, bool) {
+	rest, ok := strings.CutPrefix(message, beginning)
+	if !ok {
+		return "", false
+	}
+	rest = strings.TrimPrefix(rest, "[")
+	first, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return "", false
+	}
+	name, err := strconv.Unquote(first)
+	return clip(name), err == nil
+}
+
+// fieldPath turns the place of a schema into the name of the field that it is
+// for.
+func fieldPath(pointer string) string {
+	var b strings.Builder
+	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i := 0; i < len(parts); i++ {
+		switch parts[i] {
+		case "properties", "patternProperties":
+			if i++; i < len(parts) {
+				if b.Len() > 0 {
+					b.WriteByte('.')
+				}
+				b.WriteString(strings.NewReplacer("~1", "/", "~0", "~").Replace(parts[i]))
+			}
+		case "items", "prefixItems":
+			b.WriteString("[]")
+		}
+	}
+	return b.String()
+}
+
+// Build makes an answer of what a person has written, field by field in the order
+// of Fields: for a List one text an element, for all others one text, "" for
+// nothing. The error is a *FieldError.
+func (f *Form) Build(written [][]string) (jsontext.Value, error) {
+	b := []byte{'{'}
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		var texts []string
+		if i < len(written) {
+			texts = written[i]
+		}
+		value, err := field.read(texts)
+		if err != nil {
+			return nil, err
+		}
+		if f.single {
+			if value == nil {
+				return nil, &FieldError{Reason: "is missing"}
+			}
+			return value, f.Check(value)
+		}
+		switch {
+		case value == nil && field.Required:
+			return nil, &FieldError{Field: field.Name, Reason: "is missing"}
+		case value == nil:
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		var quoteErr error
+		if b, quoteErr = jsontext.AppendQuote(b, field.Name); quoteErr != nil {
+			return nil, &FieldError{Field: field.Name, Reason: "cannot be written"}
+		}
+		b = append(append(b, ':'), value...)
+	}
+	answer := jsontext.Value(append(b, '}'))
+	return answer, f.Check(answer)
+}
+
+// Read makes a value of what a person has written in a field, nil for nothing.
+func (f *Field) Read(written []string) (jsontext.Value, error) { return f.read(written) }
+
+func (f *Field) read(written []string) (jsontext.Value, error) {
+	if f.Kind != List {
+		text := ""
+		if len(written) > 0 {
+			text = written[0]
+		}
+		return f.one(f.Kind, text)
+	}
+	list := []byte{'['}
+	for _, text := range written {
+		value, err := f.one(f.Items, text)
+		if err != nil {
+			return nil, err
+		}
+		if value == nil {
+			continue
+		}
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, value...)
+	}
+	if len(list) == 1 && !f.Required {
+		return nil, nil
+	}
+	return append(list, ']'), nil
+}
+
+// one makes a value of one text.
+func (f *Field) one(kind Kind, text string) (jsontext.Value, error) {
+	bad := func(reason string) (jsontext.Value, error) {
+		return nil, &FieldError{Field: f.Name, Reason: reason}
+	}
+	if kind != Text {
+		text = strings.TrimSpace(text)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	switch kind {
+	case Number, Integer:
+		value := jsontext.Value(strings.Replace(text, ",", ".", 1))
+		if strings.ContainsAny(text, " _") || value.Kind() != '0' || !value.IsValid() {
+			return bad("is not a number")
+		}
+		n, err := strconv.ParseFloat(string(value), 64)
+		if err != nil || kind == Integer && n != math.Trunc(n) {
+			return bad("is not a whole number")
+		}
+		return value, nil
+	case Boolean:
+		switch strings.ToLower(text) {
+		case "true", "yes", "y", "on", "1":
+			return jsontext.Value("true"), nil
+		case "false", "no", "n", "off", "0":
+			return jsontext.Value("false"), nil
+		}
+		return bad("is neither yes nor no")
+	case Choice:
+		for _, o := range f.Options {
+			if text == o.Label || text == plain(o.value) {
+				return o.value, nil
+			}
+		}
+		return bad("is none of the choices: " + f.Choices())
+	case JSON:
+		if !jsontext.Value(text).IsValid() {
+			return bad("is not JSON")
+		}
+		return jsontext.Value(text), nil
+	}
+	value, err := jsontext.AppendQuote(nil, strings.ReplaceAll(text, "\r\n", "\n"))
+	if err != nil {
+		return bad("is not valid text")
+	}
+	if kind == DateTime {
+		// What a browser's field for it gives has no seconds and no zone.
+		if at, err := time.Parse("2006-01-02T15:04", text); err == nil {
+			value, _ = jsontext.AppendQuote(nil, at.Format(time.RFC3339))
+		}
+	}
+	return value, nil
+}
+
+// Choices names the options of a field.
+func (f *Field) Choices() string {
+	labels := make([]string, len(f.Options))
+	for i, o := range f.Options {
+		labels[i] = o.Label
+	}
+	return clip(strings.Join(labels, ", "))
+}
+
+// write writes a default as a person would.
+func (f *Field) write(value jsontext.Value) string {
+	if len(value) == 0 || !value.IsValid() {
+		return ""
+	}
+	if f.Kind != List {
+		return plain(value)
+	}
+	var list []jsontext.Value
+	if json.Unmarshal(value, &list) != nil {
+		return ""
+	}
+	lines := make([]string, len(list))
+	for i, element := range list {
+		lines[i] = plain(element)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Label is what a field is called to people.
+func (f *Field) Label() string {
+	if f.Title != "" {
+		return f.Title
+	}
+	return f.Name
+}
