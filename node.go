@@ -27,6 +27,7 @@ import (
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/ledger"
 	"handoff.example/handoff/internal/netguard"
@@ -59,6 +60,7 @@ type Node struct {
 	seals     *resealer       // nil without a secret key
 	jobs      *job.Runner
 	webhooks  *push.Service
+	inbox     *inbox.Service
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
 	handler   atomic.Pointer[http.Handler]
@@ -128,6 +130,7 @@ func (n *Node) assemble(c *config.Config) error {
 		CallerLimits: n.callerLimits,
 		Delegations:  n.delegationLimits,
 		JobsDue:      func(at time.Time) { n.jobs.Due(at) },
+		ItemDue:      func(i *store.InboxItem) (time.Time, []store.Job) { return n.inbox.Schedule(i) },
 	}
 	if keys.sealer != nil {
 		cfg.Sealer = keys.sealer
@@ -154,6 +157,8 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	n.jobs.Long(store.JobPush, n.webhooks.Do)
+	n.inbox = n.newInbox(c, guard, nil)
+	n.jobs.Long(store.JobInbox, n.inbox.Remind)
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
@@ -472,6 +477,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			n.serveReady(w, r)
 		case strings.HasPrefix(path, "/api/v1/"):
 			nodeAPI.ServeHTTP(w, r)
+		case strings.HasPrefix(path, inbox.Prefix):
+			n.inbox.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/callbacks/"):
 			n.callbacks.ServeHTTP(w, r)
 		case path == peer.LoginPath || path == peer.CallbackPath:
@@ -491,7 +498,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 // apiHandler returns the node's API for callers that the authenticator knows.
 func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
-		Engine: n.engine, Webhooks: n.webhooks, Auth: a, Logger: n.log, Version: n.opts.Version,
+		Engine: n.engine, Webhooks: n.webhooks, Inbox: n.inbox, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog,
 		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,

@@ -86,6 +86,9 @@ type Config struct {
 	// What is sent to the webhooks that callers hang on their tasks.
 	Webhooks Webhooks `yaml:"webhooks"`
 
+	// What waits for a person.
+	Inbox Inbox `yaml:"inbox"`
+
 	// Which web pages may call the node from a browser.
 	CORS CORS `yaml:"cors"`
 

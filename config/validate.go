@@ -95,6 +95,7 @@ func (c *Config) validate() *validator {
 	v.tls()
 	v.signing()
 	v.webhooks()
+	v.inbox()
 	v.cors()
 	v.telemetry()
 	v.agents()

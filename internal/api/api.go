@@ -14,6 +14,7 @@ import (
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/peer"
 	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
@@ -47,6 +48,8 @@ type Options struct {
 	Webhooks *push.Service
 	// Peers are the agents elsewhere that work is handed to; nil: there are none.
 	Peers *peer.Directory
+	// Inbox is what waits for people.
+	Inbox *inbox.Service
 	// Audit records who did what; nil: nobody does.
 	Audit *audit.Log
 	// Limited is told of every request that a limit has refused; nil: nobody.

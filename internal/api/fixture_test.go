@@ -24,6 +24,7 @@ import (
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
@@ -70,6 +71,8 @@ func run(ctx context.Context, t *agent.Turn) error {
 		return t.Reject("denied")
 	case word == "ask":
 		return t.Ask("What?", nil)
+	case word == "form" && t.Cause == agent.CauseMessage && len(t.Messages) == 1 && t.Messages[0].Parts[0].Kind == a2a.PartText:
+		return t.Ask("How many?", a2a.JSON(`{"type":"object","required":["qty"],"properties":{"qty":{"type":"integer"}}}`))
 	case word == "pay":
 		return t.Authorize("Pay 5 EUR?", "pay")
 	case word == "hold":
@@ -141,6 +144,10 @@ func newNode(t *testing.T) *node {
 		Bus: func() *bus.State {
 			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
 		},
+		Inbox: inbox.New(inbox.Options{
+			Store: st, Engine: n.engine, Agents: func(id string) *engine.Spec { return n.specs[id] }, Logger: log,
+			Settings: func() inbox.Settings { return inbox.Settings{} }, Keys: [][]byte{[]byte("key")}, Base: func() string { return "https://agents.example.com" },
+		}),
 		Webhooks: push.New(push.Options{Store: st, Scope: store.ForAll(), Guard: netguard.New(netguard.Policy{}), Logger: log}),
 		Keys:     auth.NewKeys(st, log), Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")

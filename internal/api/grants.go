@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
-	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -54,8 +54,8 @@ func (c *call) listGrants() (any, error) {
 	return answer, nil
 }
 
-// decideGrant settles a request (A2A §7.6), and so lets its task go on.
-func (c *call) decideGrant() (any, error) {
+// decision reads a decision of the caller.
+func (c *call) decision() (*inbox.Decision, error) {
 	var q struct {
 		Decision string   `json:"decision"`
 		Note     string   `json:"note"`
@@ -75,16 +75,19 @@ func (c *call) decideGrant() (any, error) {
 	if q.Data.Kind() == 'n' {
 		q.Data = nil
 	}
-	by := c.caller.Subject
-	if by == "" {
-		by = "anonymous"
-	}
-	row, err := c.h.opts.Engine.Decide(c.context(), c.reach(), &engine.Decision{
-		Grant: c.r.PathValue("id"), Approved: q.Decision == "approve", Note: q.Note, Data: q.Data, By: by,
-	})
+	return &inbox.Decision{Approved: q.Decision == "approve", Note: q.Note, Data: q.Data, By: c.by()}, nil
+}
+
+// decideGrant settles a request (A2A §7.6), and so lets its task go on.
+func (c *call) decideGrant() (any, error) {
+	d, err := c.decision()
 	if err != nil {
 		return nil, err
 	}
-	c.h.log.InfoContext(c.context(), "A grant request was settled", "grant", c.r.PathValue("id"), "decision", q.Decision, "by", by, "task", row.ID)
+	row, err := c.h.opts.Inbox.DecideGrant(c.context(), c.reach(), c.r.PathValue("id"), d)
+	if err != nil {
+		return nil, err
+	}
+	c.h.log.InfoContext(c.context(), "A grant request was settled", "grant", c.r.PathValue("id"), "approved", d.Approved, "by", d.By, "task", row.ID)
 	return c.record(row.ID, 100)
 }

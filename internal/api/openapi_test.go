@@ -172,8 +172,12 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 	asked := n.send("desk", "", "alice", "ask").ID
 	n.send("gone", "acme", "bob", "x")
 	n.send("desk", "", "alice", "pay")
+	for _, text := range []string{"form", "pay late", "pay later"} {
+		n.send("desk", "", "alice", text)
+	}
 	var list struct{ Grants []struct{ ID string } }
 	n.call("GET", "/grants", "operator//op", "").want(http.StatusOK).decode(&list)
+	open := n.items("operator//op", "")
 	success := map[string][]struct{ path, body string }{
 		"GET /tasks":                  {{"/tasks?page_size=2&history=10&artifacts", ""}},
 		"GET /tasks/{id}":             {{"/tasks/" + done, ""}, {"/tasks/" + asked, ""}},
@@ -183,6 +187,13 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"POST /tasks/{id}:retry":      {{"/tasks/" + done + ":retry", "{}"}},
 		"GET /grants":                 {{"/grants", ""}},
 		"POST /grants/{id}":           {{"/grants/" + list.Grants[0].ID, `{"decision":"approve","note":"ok","data":{"a":1}}`}},
+		"GET /inbox":                  {{"/inbox?page_size=1", ""}, {"/inbox?kind=grant&settled=false&task=x&assignee=y&due_by=2026-01-01T00:00:00Z", ""}},
+		"GET /inbox/{id}":             {{"/inbox/" + open["form"], ""}},
+		"POST /inbox/{id}/answer":     {{"/inbox/" + open["form"] + "/answer", `{"text":"five","data":{"qty":5}}`}},
+		"POST /inbox/{id}/decision":   {{"/inbox/" + open["pay later"] + "/decision", `{"decision":"deny","note":"no"}`}},
+		"POST /inbox/{id}/assign":     {{"/inbox/" + open["pay late"] + "/assign", `{"assignee":"bob"}`}},
+		"POST /inbox/{id}/due":        {{"/inbox/" + open["pay late"] + "/due", `{"due":"2027-01-01T00:00:00Z"}`}, {"/inbox/" + open["pay late"] + "/due", "{}"}},
+		"POST /inbox/{id}/link":       {{"/inbox/" + open["pay late"] + "/link", `{"for":"bob","expires":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`}, {"/inbox/" + open["pay late"] + "/link", ""}},
 		"GET /pushes":                 {{"/pushes", ""}},
 		"POST /pushes/{id}:redeliver": {{"/pushes/" + n.letter("a") + ":redeliver", `{"skip":true}`}, {"/pushes/" + n.letter("b") + ":redeliver", ""}},
 		"DELETE /pushes/{id}":         {{"/pushes/" + n.letter("c"), ""}},
@@ -260,7 +271,7 @@ func TestReference(t *testing.T) {
 	d := readDocument(t)
 	var b strings.Builder
 	b.WriteString("# The node's API\n\n" +
-		"A node has a REST API of its own below `/api/v1/`, which `handoff admin` uses. The node describes it itself: `GET /api/v1/openapi.json` (OpenAPI 3.1). This page is made from that description (`go test ./internal/api -update`).\n\n" +
+		"A node has a REST API of its own below `/api/v1/`, which `handoff admin` and `handoff inbox` use. The node describes it itself: `GET /api/v1/openapi.json` (OpenAPI 3.1). This page is made from that description (`go test ./internal/api -update`).\n\n" +
 		d.Info.Description + "\n" +
 		"```console\n" +
 		"$ curl --unix-socket handoff.db.sock http://node/api/v1/status            # on the node's machine\n" +

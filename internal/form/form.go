@@ -282,6 +282,11 @@ func fieldOf(root, property *jsonschema.Schema, name string) Field {
 		given = s.Default
 	}
 	f.Default = f.write(jsontext.Value(given))
+	for _, o := range f.Options {
+		if f.Kind == Choice && f.Default == plain(o.value) {
+			f.Default = o.Label
+		}
+	}
 	return f
 }
 

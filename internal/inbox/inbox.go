@@ -79,9 +79,13 @@ type Options struct {
 
 // Service is the inbox. It is safe for concurrent use.
 type Service struct {
-	opts Options
-	log  *slog.Logger
+	opts    Options
+	log     *slog.Logger
+	sending chan struct{} // one for each reminder that is being sent
 }
+
+// maxSending is how many reminders are sent at once.
+const maxSending = 8
 
 // New returns a service.
 func New(opts Options) *Service {
@@ -97,7 +101,7 @@ func New(opts Options) *Service {
 	if opts.Client == nil {
 		opts.Client = http.DefaultClient
 	}
-	return &Service{opts: opts, log: opts.Logger}
+	return &Service{opts: opts, log: opts.Logger, sending: make(chan struct{}, maxSending)}
 }
 
 // Item is an item as people see it.

@@ -96,6 +96,12 @@ func (s *Service) later(ctx context.Context, c *Settings, i *store.InboxItem, do
 // Remind is the handler of jobs of the kind store.JobInbox: it tells the webhook
 // of an item. A webhook that does not take it is tried again.
 func (s *Service) Remind(ctx context.Context, job *store.Job) error {
+	select {
+	case s.sending <- struct{}{}:
+		defer func() { <-s.sending }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	finish := func() error { return s.opts.Store.Commit(ctx, &store.Change{Finish: job.ID}) }
 	item, err := s.opts.Store.InboxItem(ctx, store.ForAll(), job.Key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !item.Settled.IsZero() {
