@@ -27,6 +27,8 @@ var floors = map[string]int{
 	"internal/job":              3,
 	"internal/push":             3,
 	"internal/peer":             4,
+	"internal/inbox":            4,
+	"internal/form":             1,
 	"internal/store/record":     3,
 	"internal/store/sqlite":     4,
 	"internal/store/postgres":   4,
