@@ -53,7 +53,9 @@ func TestCredentialsFitTheCard(t *testing.T) {
 			user, password, ok := r.BasicAuth()
 			return ok && user == "u" && password == "p"
 		}},
-		{"a key where the card says", asks([]string{headerScheme}, "h"), `{key: k-1}`, func(r *http.Request) bool { return r.Header.Get("X-Supplier-Key") == "k-1" && r.Header.Get("X-API-Key") == "" }},
+		{"a key where the card says", asks([]string{headerScheme}, "h"), `{key: k-1}`, func(r *http.Request) bool {
+			return r.Header.Get("X-Supplier-Key") == "k-1" && r.Header.Get("X-API-Key") == ""
+		}},
 		{"in the query", asks([]string{queryScheme}, "q"), `{key: k-1}`, func(r *http.Request) bool { return r.URL.Query().Get("key") == "k-1" }},
 		{"in a cookie", asks([]string{cookieScheme}, "c"), `{key: k-1}`, func(r *http.Request) bool {
 			c, err := r.Cookie("session")

@@ -67,6 +67,8 @@ type observed struct {
 	at      []time.Time
 	written time.Time
 	timer   *time.Timer
+
+	writing sync.Mutex // held while some are written, so that who closes waits for that
 }
 
 // maxObserved bounds the observations that wait to be written.
@@ -111,6 +113,8 @@ func (w *observed) take(now time.Time) ([]Observation, []time.Time) {
 
 // flush writes what was observed of a peer.
 func (d *Directory) flush(ctx context.Context, e *entry) error {
+	e.observed.writing.Lock()
+	defer e.observed.writing.Unlock()
 	list, at := e.observed.take(d.now())
 	if len(list) == 0 {
 		return nil

@@ -35,7 +35,7 @@ type agent struct {
 }
 
 const openCard = `{"name":"Supplier","description":"Sells.","version":"1","supportedInterfaces":[{"url":"%[1]s/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
-"capabilities":{},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[]%[2]s}`
+"capabilities":{"streaming":true},"defaultInputModes":["text/plain"],"defaultOutputModes":["text/plain"],"skills":[{"id":"sell","name":"Sell","description":"All.","tags":["x"]}]%[2]s}`
 
 // cardWith returns a card with more members.
 func cardWith(more string) string { return fmt.Sprintf(openCard, "%[1]s", more) }
