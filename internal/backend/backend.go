@@ -53,7 +53,8 @@ func New(run config.Run, opt Options) (agent.Agent, error) {
 // Check returns everything that is wrong with a run, each with the path of its
 // key, such as run.script[2].when.text.
 func Check(run config.Run) []*config.FieldError {
-	_, problems := build(&run, Options{Logger: slog.New(slog.DiscardHandler), HTTP: http.DefaultClient})
+	anyPeer := func(string) (agent.Agent, error) { return nil, nil } // whether there is such a peer is known where peers are
+	_, problems := build(&run, Options{Logger: slog.New(slog.DiscardHandler), HTTP: http.DefaultClient, Relay: anyPeer})
 	return problems
 }
 
@@ -84,10 +85,10 @@ func build(run *config.Run, opt Options) (agent.Agent, []*config.FieldError) {
 	return a, c.problems
 }
 
-// newRelay returns the agent that hands everything to a peer. Whether there is
-// such a peer is known where peers are.
+// newRelay returns the agent that hands everything to a peer.
 func newRelay(c *checker, path, peer string, opt Options) agent.Agent {
 	if opt.Relay == nil {
+		c.fail(path, "is not available: there are no peers here")
 		return nil
 	}
 	a, err := opt.Relay(peer)

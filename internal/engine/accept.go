@@ -356,11 +356,13 @@ func (e *Engine) create(ctx context.Context, q *Request, claim *store.Claim, wat
 	if err != nil {
 		return nil, err
 	}
-	made, err := e.allow(ctx, q.Spec, r.row.Tenant, r.row.Owner)
-	if err != nil {
-		return nil, err
+	if !r.meta.Lineage.child() { // what is below a task is bounded with it
+		made, err := e.allow(ctx, q.Spec, r.row.Tenant, r.row.Owner)
+		if err != nil {
+			return nil, err
+		}
+		defer made()
 	}
-	defer made()
 	ticket, err := e.admit(q.Spec, r.row.Tenant, r.row.Owner)
 	if err != nil {
 		return nil, err

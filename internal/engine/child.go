@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -98,11 +99,12 @@ func (e *Engine) mirror(ctx context.Context, row *store.Task, child *store.Item)
 			return false, err
 		}
 		if !m.Lineage.child() {
-			grant, err := e.grantBelow(ctx, &child.Task)
+			q, err := e.questionBelow(ctx, &child.Task)
 			if err != nil {
 				return false, err
 			}
-			e.putQuestion(c, row, e.cfg.Agents(row.Agent), state, message, grant)
+			q.state, q.message = state, message
+			e.putQuestion(c, row, q)
 		}
 	}
 	c.Set.State = &state
@@ -150,23 +152,24 @@ func (e *Engine) leafOf(ctx context.Context, row *store.Task) (*store.Task, erro
 	return row, nil
 }
 
-// grantBelow returns the grant request for which a task, or one that it waits for,
-// stands still; nil when there is none.
-func (e *Engine) grantBelow(ctx context.Context, row *store.Task) (*store.Grant, error) {
-	if row.State != a2a.StateAuthRequired {
-		return nil, nil
-	}
+// questionBelow says who asks when a task that waits for others asks, and for which
+// grant it stands still, if for any.
+func (e *Engine) questionBelow(ctx context.Context, row *store.Task) (question, error) {
 	leaf, err := e.leafOf(ctx, row)
-	if err == nil && leaf.State == a2a.StateAuthRequired {
-		var g *store.Grant
-		if g, err = e.store.Grant(ctx, nodeScope, grantID(leaf.ID, leaf.Turn)); err == nil {
-			return g, nil
-		}
+	if errors.Is(err, store.ErrNotFound) {
+		leaf, err = row, nil
 	}
-	if err == nil || errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+	if err != nil {
+		return question{}, err
 	}
-	return nil, err
+	q := question{asker: leaf, spec: e.cfg.Agents(leaf.Agent), lineage: decodeMeta(leaf.Meta).Lineage}
+	if leaf.State != a2a.StateAuthRequired {
+		return q, nil
+	}
+	if q.grant, err = e.store.Grant(ctx, nodeScope, grantID(leaf.ID, leaf.Turn)); errors.Is(err, store.ErrNotFound) {
+		return q, nil
+	}
+	return q, err
 }
 
 // passOn gives a message to a task that waits for another one. While that one asks
@@ -236,11 +239,11 @@ func (e *Engine) forward(ctx context.Context, row *store.Task, job *store.Job) e
 }
 
 // mayDecide refuses the decision of a caller on a grant request, of the task or of
-// one that it waits for, unless every agent on the way down lets callers decide.
-// A peer decides itself whether it takes it.
+// one that it waits for, unless every agent of this node on the way down lets
+// callers decide. A peer decides itself whether it takes it.
 func (e *Engine) mayDecide(ctx context.Context, q *Request, row *store.Task) error {
 	for spec := q.Spec; ; {
-		if spec == nil || !spec.CallerGrants && spec.Peer == "" {
+		if spec == nil || !spec.CallerGrants && !strings.HasPrefix(spec.ID, PeerPrefix) {
 			return &a2a.Error{
 				Code:     a2a.CodePermissionDenied,
 				Message:  "A message cannot authorize this: it is decided where the url of the request says, by an operator of this node",

@@ -20,6 +20,7 @@ import (
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/bus/bustest"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
 	"handoff.example/handoff/internal/store/postgres/postgrestest"
@@ -91,6 +92,21 @@ func (s *switched) Renew(ctx context.Context, epoch int64, lease time.Duration) 
 type member struct {
 	*engine.Engine
 	store *switched
+	jobs  atomic.Pointer[job.Runner] // nil: it does none
+}
+
+// work lets the node do jobs.
+func (m *member) work(t *testing.T) {
+	t.Helper()
+	handlers := map[string]job.Handler{}
+	for _, kind := range engine.JobKinds() {
+		handlers[kind] = m.DoJob
+	}
+	r := job.NewRunner(m.store, handlers, slog.New(slog.DiscardHandler))
+	r.Claim(500 * time.Millisecond)
+	m.jobs.Store(r)
+	r.Start()
+	t.Cleanup(r.Stop)
 }
 
 // buses are the ways hints go in the tests, which have to hold with each.
@@ -119,6 +135,11 @@ func newCluster(t *testing.T, nodes int, how bustest.Faults, specs ...*engine.Sp
 			Bus: connection, Patience: time.Minute,
 			Agents: func(id string) *engine.Spec { return byID[id] },
 			Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+			JobsDue: func(at time.Time) {
+				if r := m.jobs.Load(); r != nil {
+					r.Due(at)
+				}
+			},
 		})
 		if err := m.Start(t.Context()); err != nil {
 			t.Fatal(err)

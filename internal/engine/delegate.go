@@ -230,7 +230,8 @@ func (e *Engine) outcomeOf(ctx context.Context, row *store.Task, turn int) (*age
 	}
 	t, err := taskOf(item)
 	if err != nil {
-		return nil, err
+		e.log.ErrorContext(ctx, "The outcome of a delegation cannot be read", "task", id, "error", err)
+		return refusedOutcome(row, turn, d, "The task cannot be read any more."), nil
 	}
 	t.History = nil
 	boundArtifacts(t)

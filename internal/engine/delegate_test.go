@@ -234,7 +234,7 @@ func TestQuestionsGoUpAndAnswersDown(t *testing.T) {
 	}
 	items := b.inbox(store.InboxQuery{})
 	if len(items) != 1 || items[0].Task != asked.ID || items[0].Kind != store.InboxQuestion || items[0].Text != "Which Incoterm?" ||
-		string(items[0].Schema) != `{"enum":["FCA","DAP"]}` || items[0].Agent != "a" || items[0].Due.IsZero() {
+		string(items[0].Schema) != `{"enum":["FCA","DAP"]}` || items[0].Agent != "d" || items[0].Due.IsZero() {
 		t.Fatalf("items %+v", items)
 	}
 	answer := func(text string) (*a2a.SendMessageResponse, error) {

@@ -28,19 +28,13 @@ const (
 
 // putItem puts an item into the inbox with a change, and fills in what is empty of
 // it.
-func (e *Engine) putItem(c *store.Change, row *store.Task, spec *Spec, item *store.InboxItem) {
+func (e *Engine) putItem(c *store.Change, row *store.Task, item *store.InboxItem) {
 	if item.ID == "" {
 		item.ID = rand.Text()
 	}
 	item.Task, item.Tenant, item.Owner = row.ID, row.Tenant, row.Owner
 	if item.Turn == 0 {
 		item.Turn = row.Turn
-	}
-	if item.Agent == "" {
-		item.Agent, item.Peer = row.Agent, false
-		if spec != nil && spec.Peer != "" {
-			item.Agent, item.Peer = spec.Peer, true
-		}
 	}
 	if item.Created.IsZero() {
 		item.Created = soon()
@@ -53,19 +47,36 @@ func (e *Engine) putItem(c *store.Change, row *store.Task, spec *Spec, item *sto
 	c.Jobs = append(c.Jobs, jobs...)
 }
 
+// question is what a task asks for, and who asks: the task itself, or one that it
+// waits for.
+type question struct {
+	state   a2a.TaskState
+	message *a2a.Message // nil when nothing is said
+	grant   *store.Grant // with AUTH_REQUIRED
+	asker   *store.Task
+	spec    *Spec    // of the asker; nil when it does not exist any more
+	lineage *lineage // likewise
+}
+
 // putQuestion puts what an interrupted task asks into the inbox.
-func (e *Engine) putQuestion(c *store.Change, row *store.Task, spec *Spec, state a2a.TaskState, message *a2a.Message, grant *store.Grant) {
-	item := &store.InboxItem{Kind: store.InboxQuestion}
-	if state == a2a.StateAuthRequired {
+func (e *Engine) putQuestion(c *store.Change, row *store.Task, q question) {
+	item := &store.InboxItem{Kind: store.InboxQuestion, Agent: q.asker.Agent}
+	if q.spec != nil && q.spec.Peer != "" {
+		item.Agent, item.Peer = q.spec.Peer, true
+	}
+	if q.lineage != nil {
+		item.Ref = q.lineage.Ref
+	}
+	if q.state == a2a.StateAuthRequired {
 		item.Kind = store.InboxGrant
 	}
-	if message != nil {
-		item.Text, item.Schema = words(message.Parts), schemaOf(message.Parts)
+	if q.message != nil {
+		item.Text, item.Schema = words(q.message.Parts), schemaOf(q.message.Parts)
 	}
-	if grant != nil {
-		item.Grant, item.Op, item.URL = grant.ID, grant.Operation, grant.URL
+	if q.grant != nil {
+		item.Grant, item.Op, item.URL = q.grant.ID, q.grant.Operation, q.grant.URL
 	}
-	e.putItem(c, row, spec, item)
+	e.putItem(c, row, item)
 }
 
 // words returns the texts of parts, as far as the inbox quotes them.
@@ -123,7 +134,9 @@ func (r *run) tellOthers(c *store.Change, o outcome) {
 	case !o.state.Interrupted() || !o.parked:
 		return
 	case !r.meta.Lineage.child():
-		r.e.putQuestion(c, &r.row, r.spec, o.state, o.said(), o.grant)
+		r.e.putQuestion(c, &r.row, question{
+			state: o.state, message: o.said(), grant: o.grant, asker: &r.row, spec: r.spec, lineage: r.meta.Lineage,
+		})
 	}
 	r.e.tellParent(c, r.meta.Lineage)
 }

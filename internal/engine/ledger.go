@@ -32,8 +32,7 @@ type Ledger interface {
 // With is what Save commits along with the row.
 type With struct {
 	Jobs []store.Job // of this task; Task is filled in
-	// Item is put into the inbox. What is empty of it, and of the task, is filled
-	// in.
+	// Item is put into the inbox. What is empty of it, and who asks, is filled in.
 	Item *store.InboxItem
 }
 
@@ -82,7 +81,8 @@ func (l *ledger) Save(ctx context.Context, d *store.Delegation, with With) error
 	}
 	if with.Item != nil {
 		item := *with.Item
-		r.e.putItem(c, &row, r.spec, &item)
+		item.Agent, item.Peer, item.Ref = r.spec.Peer, true, r.meta.Lineage.Ref
+		r.e.putItem(c, &row, &item)
 	}
 	if err := r.store.Commit(ctx, c); err != nil {
 		return fmt.Errorf("save delegation: %w", err)

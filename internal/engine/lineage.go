@@ -48,6 +48,7 @@ type lineage struct {
 	Depth    int       `json:"depth,omitzero"`  // hops from the root over all nodes
 	Path     []string  `json:"path,omitempty"`  // the agents above
 	Origin   string    `json:"origin,omitzero"` // the root as the caller named it
+	Ref      string    `json:"ref,omitzero"`    // the business key of a delegation
 	Made     bool      `json:"made,omitzero"`   // by an agent or a person here, as a delegation
 	Deadline time.Time `json:"deadline,omitzero"`
 }
@@ -157,7 +158,7 @@ func (e *Engine) delegationOf(q *Request, row *store.Task, m *meta) *store.Deleg
 		m.Lineage = &lineage{}
 	}
 	l := m.Lineage
-	l.Made = q.Delegation != nil
+	l.Made, l.Ref = q.Delegation != nil, asked.Ref
 	deadline := asked.Deadline
 	if deadline.IsZero() && q.Spec.Deadline > 0 {
 		deadline = row.Created.Add(q.Spec.Deadline)
