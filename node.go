@@ -157,7 +157,7 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	n.jobs.Long(store.JobPush, n.webhooks.Do)
-	n.inbox = n.newInbox(c, guard, nil)
+	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.catalog.Decide})
 	n.jobs.Long(store.JobInbox, n.inbox.Remind)
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)

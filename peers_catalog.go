@@ -3,6 +3,7 @@ package handoff
 import (
 	"context"
 	"errors"
+	"time"
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
@@ -21,7 +22,7 @@ func (n *Node) openCatalog(c *config.Config, guard *netguard.Guard, sealer *auth
 			return err
 		}
 	}
-	opts := peer.Options{Store: n.store, Guard: guard, BaseURL: n.URL, Logger: n.log, Inbox: cardInbox{n.store}}
+	opts := peer.Options{Store: n.store, Guard: guard, BaseURL: n.URL, Logger: n.log, Inbox: cardInbox{n}}
 	if sealer != nil {
 		opts.Sealer = sealer
 	}
@@ -36,27 +37,36 @@ func (n *Node) openCatalog(c *config.Config, guard *netguard.Guard, sealer *auth
 
 // cardInbox puts changed cards of peers into the inbox, where those see them who
 // operate all of the node.
-type cardInbox struct{ store store.Store }
+type cardInbox struct{ node *Node }
 
 // Raise adds an item.
 func (i cardInbox) Raise(ctx context.Context, item *store.InboxItem) error {
-	return i.store.Commit(ctx, &store.Change{Item: item})
+	c := &store.Change{Item: item}
+	item.Created = time.Now()
+	item.Due, c.Jobs = i.node.inbox.Schedule(item)
+	if err := i.node.store.Commit(ctx, c); err != nil {
+		return err
+	}
+	for _, j := range c.Jobs {
+		i.node.jobs.Due(j.Due)
+	}
+	return nil
 }
 
-// Settle settles the open items about the card of a peer.
-func (i cardInbox) Settle(ctx context.Context, name, by, decision string) error {
-	all := auth.Reach(&Principal{Role: RoleAdmin})
+// Settle settles the open items about the card of a peer but one.
+func (i cardInbox) Settle(ctx context.Context, name, by, decision, except string) error {
+	kept, all := i.node.store, auth.Reach(&Principal{Role: RoleAdmin})
 	q := store.InboxQuery{Kind: store.InboxCard, PageSize: 100}
 	for {
-		page, err := i.store.InboxItems(ctx, all, q)
+		page, err := kept.InboxItems(ctx, all, q)
 		if err != nil {
 			return err
 		}
 		for _, item := range page.Items {
-			if item.Agent != name {
+			if item.Agent != name || item.ID == except {
 				continue
 			}
-			err := i.store.UpdateInbox(ctx, all, &store.InboxUpdate{ID: item.ID, Settle: &store.InboxSettle{ID: item.ID, By: by, Decision: decision}, Entry: store.InboxEntry{By: by, What: decision}})
+			err := kept.UpdateInbox(ctx, all, &store.InboxUpdate{ID: item.ID, Settle: &store.InboxSettle{ID: item.ID, By: by, Decision: decision}, Entry: store.InboxEntry{By: by, What: decision}})
 			if err != nil && !errors.Is(err, store.ErrConflict) { // settled by somebody meanwhile
 				return err
 			}

@@ -1,7 +1,7 @@
 package handoff_test
 
 import (
-	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,41 +64,79 @@ const quoting = `agents:
   quote: {name: Quotes, description: Makes quotes., version: 1.0.0, skills: [{id: q, name: Q, description: Quotes., tags: [x]}], run: {script: [{do: [{complete: done}]}]}}
 `
 
-// A second node as a peer: its card, its interfaces, a reload, and a changed card,
-// which comes into the inbox.
+// A second node as a peer: its card and its interface, a reload, and a changed card
+// (row S20), which is decided on in the inbox.
 func TestANodeIsAPeerOfAnother(t *testing.T) {
 	t.Parallel()
-	_, _, at := nodeOf(t, quoting+"store: sqlite:h.db\n")
-	near, file, here := nodeOf(t, "store: sqlite:h.db\nsecret_key: 0123456789abcdef0123456789abcdef\n")
+	const secret = "store: sqlite:h.db\nsecret_key: 0123456789abcdef0123456789abcdef\n"
+	far, farFile, at := nodeOf(t, quoting+"store: sqlite:h.db\n")
+	near, file, here := nodeOf(t, secret)
 	if status, text := postJSON(t, here.URL+"/api/v1/peers/supplier:check", "{}"); status != http.StatusNotFound {
 		t.Fatal(status, text)
 	}
-	peers := fmt.Sprintf("store: sqlite:h.db\nsecret_key: 0123456789abcdef0123456789abcdef\npeers: {supplier: {card: %q, pin: true}}\n", at.URL+"/agents/quote/")
-	if err := os.WriteFile(file, []byte(peers), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	peers := fmt.Sprintf(secret+"peers: {supplier: {card: %q, pin: true}}\n", at.URL+"/agents/quote/")
+	rewriteFile(t, file, peers)
 	changes, err := near.Reload()
 	if err != nil || fmt.Sprint(changes) != "[peers.supplier: added]" {
 		t.Fatal(changes, err)
 	}
-	status, text := postJSON(t, here.URL+"/api/v1/peers/supplier:check", "{}")
-	if status != http.StatusOK || !strings.Contains(text, `"ok":true`) {
+	if status, text := postJSON(t, here.URL+"/api/v1/peers/supplier:check", "{}"); status != http.StatusOK || !strings.Contains(text, `"ok":true`) {
 		t.Fatal(status, text)
 	}
 	// A configuration that cannot work changes nothing.
-	if err := os.WriteFile(file, []byte(strings.Replace(peers, "pin: true", "ca: not-there.pem", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rewriteFile(t, file, strings.Replace(peers, "pin: true", "ca: not-there.pem", 1))
 	if _, err := near.Reload(); err == nil || !strings.Contains(err.Error(), "not-there.pem") {
 		t.Fatal(err)
 	}
-	response, err := http.Get(here.URL + "/api/v1/peers/supplier")
+	if text := getText(t, here.URL+"/api/v1/peers/supplier"); !strings.Contains(text, `"name":"Quotes"`) || !strings.Contains(text, `"pinned":`) {
+		t.Fatal(text)
+	}
+	rewriteFile(t, farFile, strings.Replace(quoting, "Makes quotes.", "Pays quotes.", 1)+"store: sqlite:h.db\n")
+	if _, err := far.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if status, text := postJSON(t, here.URL+"/api/v1/peers/supplier:check", "{}"); status != http.StatusOK || !strings.Contains(text, `"name":"pin","result":"failed"`) {
+			t.Fatal(status, text)
+		}
+	}
+	var list struct {
+		Items []struct{ ID, Kind, Agent, Text string }
+	}
+	if err := json.Unmarshal([]byte(getText(t, here.URL+"/api/v1/inbox")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Items) != 1 || list.Items[0].Kind != "card" || list.Items[0].Agent != "supplier" || !strings.Contains(list.Items[0].Text, "description: Makes quotes. -> Pays quotes.") {
+		t.Fatalf("the inbox: %+v", list)
+	}
+	if status, text := postJSON(t, here.URL+"/api/v1/inbox/"+list.Items[0].ID+"/decision", `{"decision":"approve"}`); status >= 300 {
+		t.Fatal(status, text)
+	}
+	if status, text := postJSON(t, here.URL+"/api/v1/peers/supplier:check", "{}"); status != http.StatusOK || !strings.Contains(text, `"ok":true`) {
+		t.Fatal(status, text)
+	}
+	if text := getText(t, here.URL+"/api/v1/inbox"); strings.Contains(text, list.Items[0].ID) {
+		t.Error(text)
+	}
+}
+
+func rewriteFile(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func getText(t *testing.T, address string) string {
+	t.Helper()
+	response, err := http.Get(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	body, _ := io.ReadAll(response.Body)
-	if !bytes.Contains(body, []byte(`"name":"Quotes"`)) || !bytes.Contains(body, []byte(`"pinned":`)) {
-		t.Error(string(body))
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return string(text)
 }

@@ -51,6 +51,7 @@ type entry struct {
 	current *current  // the card in use, nil while none is known
 	checked time.Time // when the card was fetched or asked for last
 	failure error     // of that
+	raised  string    // the item that the inbox was told of
 }
 
 // current is a card in use.
@@ -350,62 +351,106 @@ func (d *Directory) usable(e *entry, row *store.Peer) (*current, *store.Peer, er
 // arrived takes a card into use, or holds it for approval when it is not the one
 // that is pinned.
 func (d *Directory) arrived(ctx context.Context, e *entry, f *fetched) (*store.Peer, error) {
-	var raise bool
+	var held, cleared bool
 	now := d.now()
 	row, err := d.rows.update(ctx, e.name, func(row *store.Peer) (bool, error) {
-		raise = false
+		held, cleared = false, false
 		facts := factsOf(row)
 		pinned := e.pinned(row)
 		if pinned == "" && e.config.Pin == config.PinFirst {
 			row.Pinned, pinned = f.digest, f.digest
 		}
 		if pinned != "" && pinned != f.digest {
-			if waiting, _ := digestOf(row.Held); waiting == f.digest && len(row.Held) > 0 {
+			if waiting, _ := digestOf(row.Held); waiting == f.digest && len(row.Held) > 0 && facts.HeldItem != "" {
 				return false, nil
 			}
-			row.Held, raise = f.data, true
-			facts.HeldSince = now
+			row.Held, held = f.data, true
+			facts.HeldSince, facts.HeldItem = now, rand.Text()
 			return true, facts.into(row)
 		}
 		if row.Digest == f.digest && len(row.Card) > 0 && row.Held == nil && facts.Signature == f.signature && facts.KeyID == f.keyID && row.Pinned == pinned {
 			return false, nil
 		}
+		cleared = len(row.Held) > 0
 		row.Card, row.Digest, row.Held = f.data, f.digest, nil
-		facts.HeldSince = time.Time{}
+		facts.HeldSince, facts.HeldItem = time.Time{}, ""
 		facts.Signature, facts.KeyID, facts.CardAt = f.signature, f.keyID, now
 		return true, facts.into(row)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(row.Held) == 0 {
+	switch {
+	case len(row.Held) > 0:
+		if held {
+			d.log.Warn("The card of a pinned peer has changed and waits for approval", "peer", e.name, "digest", f.digest, "pinned", e.pinned(row))
+		}
+		d.raise(ctx, e, row)
+	default:
 		e.mu.Lock()
-		e.current = f.current(e)
+		e.current, e.raised = f.current(e), ""
 		e.mu.Unlock()
-	}
-	if raise {
-		d.log.Warn("The card of a pinned peer has changed and waits for approval", "peer", e.name, "digest", f.digest, "pinned", e.pinned(row))
-		d.raise(ctx, e, row, f)
+		if cleared {
+			d.settle(ctx, e.name, e.name, "gone on", "")
+		}
 	}
 	return row, nil
 }
 
-// raise tells people that a card waits for approval.
-func (d *Directory) raise(ctx context.Context, e *entry, row *store.Peer, f *fetched) {
-	if d.opts.Inbox == nil {
+// raise tells people that a card waits for approval. The item has an id that is in
+// the row, so that it is there once, though several nodes see the card and any may
+// end before it has told of it.
+func (d *Directory) raise(ctx context.Context, e *entry, row *store.Peer) {
+	id := factsOf(row).HeldItem
+	e.mu.Lock()
+	known := e.raised == id
+	e.mu.Unlock()
+	if d.opts.Inbox == nil || known || id == "" {
 		return
 	}
+	held := e.held(row, e.known(row))
 	var text strings.Builder
-	fmt.Fprintf(&text, "The card of the peer %s has changed. Its digest is %s; %s was approved.", e.name, f.digest, e.pinned(row))
-	for _, change := range e.held(row, e.known(row)).Changes {
+	fmt.Fprintf(&text, "The card of the peer %s has changed. Its digest is %s; %s was approved.", e.name, held.Digest, e.pinned(row))
+	for _, change := range held.Changes {
 		text.WriteString("\n- " + change)
 	}
+	d.settle(ctx, e.name, e.name, "gone on", id) // of cards that it had in between
 	err := d.opts.Inbox.Raise(ctx, &store.InboxItem{
-		ID: rand.Text(), Kind: store.InboxCard, Agent: e.name, Peer: true, Text: text.String(), Op: "peer pin " + e.name + " --digest " + f.digest,
+		ID: id, Kind: store.InboxCard, Agent: e.name, Peer: true, Text: text.String(), Op: opPin + held.Digest,
 	})
 	if err != nil {
 		d.log.Error("The inbox could not be told of a card that waits for approval", "peer", e.name, "error", err)
+		return
 	}
+	e.mu.Lock()
+	e.raised = id
+	e.mu.Unlock()
+}
+
+// opPin begins what an item asks to be approved; the digest follows.
+const opPin = "pin the card "
+
+// settle settles what the inbox has about a peer's card, but one item.
+func (d *Directory) settle(ctx context.Context, name, by, decision, except string) {
+	if d.opts.Inbox == nil {
+		return
+	}
+	if err := d.opts.Inbox.Settle(ctx, name, by, decision, except); err != nil {
+		d.log.Error("The inbox could not be told what became of a card", "peer", name, "error", err)
+	}
+}
+
+// Decide carries out what was decided on an item of the inbox: the card that it
+// names is approved, or stays held. The item itself is left to the caller.
+func (d *Directory) Decide(ctx context.Context, item *store.InboxItem, approved bool) error {
+	digest, ok := strings.CutPrefix(item.Op, opPin)
+	if !ok {
+		return fmt.Errorf("the item %s names no card", item.ID)
+	}
+	if !approved {
+		return nil
+	}
+	return d.pin(ctx, item.Agent, digest, item.Assignee, item.ID)
 }
 
 // ErrNothingToPin says that there is no card to approve.
@@ -415,18 +460,26 @@ var ErrNothingToPin = errors.New("no card of the peer is known; `handoff peer ch
 // else the one in use. From then on the peer is pinned to it. Who does it is for
 // the record.
 func (d *Directory) Pin(ctx context.Context, name, digest, by string) (*Peer, error) {
+	if err := d.pin(ctx, name, digest, by, ""); err != nil {
+		return nil, err
+	}
+	return d.Get(name)
+}
+
+// pin is Pin, and leaves one item of the inbox as it is.
+func (d *Directory) pin(ctx context.Context, name, digest, by, except string) error {
 	e, err := d.find(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if e.config.Pin.Digest() != "" {
-		return nil, &config.Error{Problems: []config.Problem{{Path: "peers." + name + ".pin", Message: "names the digest in the configuration file", Hint: "change it there, and reload"}}}
+		return &config.Error{Problems: []config.Problem{{Path: "peers." + name + ".pin", Message: "names the digest in the configuration file", Hint: "change it there, and reload"}}}
 	}
 	if row, err := d.rows.get(ctx, name, 0); err != nil {
-		return nil, err
+		return err
 	} else if len(row.Held) == 0 {
 		if _, _, err := d.ensure(ctx, e, digest != ""); err != nil && !isHeld(err) {
-			return nil, err
+			return err
 		}
 	}
 	var adopted *current
@@ -444,7 +497,7 @@ func (d *Directory) Pin(ctx context.Context, name, digest, by string) (*Peer, er
 			f := &fetched{card: parsed, data: row.Held, digest: waiting, signature: facts.Signature, keyID: facts.KeyID}
 			adopted = f.current(e)
 			row.Card, row.Digest, row.Held, row.Pinned = row.Held, waiting, nil, waiting
-			facts.HeldSince, facts.CardAt = time.Time{}, d.now()
+			facts.HeldSince, facts.HeldItem, facts.CardAt = time.Time{}, "", d.now()
 			return true, facts.into(row)
 		case row.Digest != "" && (digest == "" || digest == row.Digest):
 			if row.Pinned == row.Digest && row.Held == nil {
@@ -458,7 +511,7 @@ func (d *Directory) Pin(ctx context.Context, name, digest, by string) (*Peer, er
 		return false, fmt.Errorf("the peer %q has no card with the digest %s: the one in use is %s, and the one that waits %s", name, Clean(digest, maxName, false), orNone(row.Digest), orNone(waiting))
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.mu.Lock()
 	if adopted != nil {
@@ -466,12 +519,8 @@ func (d *Directory) Pin(ctx context.Context, name, digest, by string) (*Peer, er
 	}
 	e.checked = time.Time{} // what is approved is compared with what the peer says now
 	e.mu.Unlock()
-	if d.opts.Inbox != nil {
-		if err := d.opts.Inbox.Settle(ctx, name, by, "approved"); err != nil {
-			d.log.Error("The inbox could not be told of a card that was approved", "peer", name, "error", err)
-		}
-	}
-	return d.Get(name)
+	d.settle(ctx, name, by, "approved", except)
+	return nil
 }
 
 // Unpin lets any card of the peer pass from now on. One that the configuration
@@ -495,11 +544,7 @@ func (d *Directory) Unpin(ctx context.Context, name, by string) (*Peer, error) {
 	e.mu.Lock()
 	e.checked = time.Time{}
 	e.mu.Unlock()
-	if d.opts.Inbox != nil {
-		if err := d.opts.Inbox.Settle(ctx, name, by, "gone on"); err != nil {
-			d.log.Error("The inbox could not be told of a peer that is not pinned any more", "peer", name, "error", err)
-		}
-	}
+	d.settle(ctx, name, by, "gone on", "")
 	return d.Get(name)
 }
 

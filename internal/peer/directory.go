@@ -28,10 +28,11 @@ type Sealer interface {
 
 // Inbox takes items that wait for a person.
 type Inbox interface {
-	// Raise adds an item, in the same commit as the row of the peer.
+	// Raise adds an item. One with an id that there is already is no error.
 	Raise(ctx context.Context, item *store.InboxItem) error
-	// Settle settles the open items about the card of a peer.
-	Settle(ctx context.Context, peer, by, decision string) error
+	// Settle settles the open items about the card of a peer but the one with the
+	// id except.
+	Settle(ctx context.Context, peer, by, decision, except string) error
 }
 
 // Options are what a Directory works with.

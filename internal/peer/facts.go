@@ -32,6 +32,8 @@ type Facts struct {
 	KeyID     string `json:"kid,omitempty"`
 	// HeldSince is since when a card waits for approval.
 	HeldSince time.Time `json:"held_since,omitzero"`
+	// HeldItem is the id of the item in the inbox that asks for that.
+	HeldItem string `json:"held_item,omitempty"`
 	// CardAt is when the card was fetched last.
 	CardAt time.Time `json:"card_at,omitzero"`
 }

@@ -124,13 +124,21 @@ type raised struct {
 func (r *raised) Raise(_ context.Context, item *store.InboxItem) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, known := range r.items {
+		if known.ID == item.ID {
+			return nil
+		}
+	}
 	r.items = append(r.items, item)
 	return nil
 }
 
-func (r *raised) Settle(_ context.Context, name, by, decision string) error {
+func (r *raised) Settle(_ context.Context, name, by, decision, except string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.items) == 0 || len(r.items) == 1 && r.items[0].ID == except {
+		return nil // none is open
+	}
 	r.settled = append(r.settled, name+" "+decision+" by "+by)
 	return nil
 }
