@@ -12,6 +12,7 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/api"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
@@ -171,4 +172,24 @@ func withSkill(metadata a2a.JSON, id string) (a2a.JSON, error) {
 	}
 	members["skillId"] = name
 	return json.Marshal(members, json.Deterministic(true))
+}
+
+// delegator is the node as its API hands on work.
+type delegator struct{ node *Node }
+
+// Delegate makes a delegation.
+func (d delegator) Delegate(ctx context.Context, by *Principal, of *api.Delegation) (string, error) {
+	return d.node.delegate(ctx, by, &Delegation{
+		To: of.To, Message: of.Message, Ref: of.Ref, Again: of.Again, Deadline: of.Deadline, Skill: of.Skill,
+	})
+}
+
+// Send sends a message to the agent of a delegation.
+func (d delegator) Send(ctx context.Context, by *Principal, id string, m *a2a.Message) error {
+	return d.node.sendTo(ctx, by, id, m)
+}
+
+// Find finds a delegation.
+func (d delegator) Find(ctx context.Context, by *Principal, idOrRef string) (string, error) {
+	return d.node.findDelegation(ctx, by, idOrRef)
 }

@@ -498,7 +498,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 // apiHandler returns the node's API for callers that the authenticator knows.
 func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
-		Engine: n.engine, Webhooks: n.webhooks, Inbox: n.inbox, Auth: a, Logger: n.log, Version: n.opts.Version,
+		Engine: n.engine, Delegator: delegator{n}, Delegations: n.store, Webhooks: n.webhooks, Inbox: n.inbox, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog,
 		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,

@@ -44,6 +44,10 @@ type Options struct {
 	Bus func() *bus.State
 	// Keys are the API keys of the node; nil: there are none.
 	Keys *auth.Keys
+	// Delegator hands work to other agents, and Delegations keeps it; nil: nobody
+	// does.
+	Delegator   Delegator
+	Delegations store.Delegations
 	// Webhooks delivers events to webhooks; nil: nobody does.
 	Webhooks *push.Service
 	// Peers are the agents elsewhere that work is handed to; nil: there are none.

@@ -146,8 +146,11 @@ var errMediaType = a2a.Errorf(a2a.CodeContentTypeNotSupported, "The request has 
 
 // read decodes the body, which is an object with no other members than those
 // of v. An empty body is an empty object.
-func (c *call) read(v any) error {
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxBody))
+func (c *call) read(v any) error { return c.readUpTo(v, maxBody) }
+
+// readUpTo is read with a limit of its own, in bytes.
+func (c *call) readUpTo(v any, limit int64) error {
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return a2a.Errorf(a2a.CodeTooLarge, "The request body is larger than the limit of %d bytes", tooLarge.Limit)
 	}

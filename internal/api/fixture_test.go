@@ -123,6 +123,9 @@ func newNode(t *testing.T) *node {
 		n.specs[id] = &engine.Spec{ID: id, Run: agent.Func(run), FirstStepWait: time.Second, Claims: time.Hour, Retention: time.Hour}
 	}
 	log := slog.New(slog.DiscardHandler)
+	n.specs["peer:supplier"] = &engine.Spec{
+		ID: "peer:supplier", Peer: "supplier", Run: agent.Func(run), Answers: engine.AnswersTask, OnInterrupt: engine.InterruptResume, Claims: time.Hour, Retention: time.Hour,
+	}
 	n.engine = engine.New(engine.Config{
 		Store: st, Node: store.Node{Name: "test/1", Version: "v0", Digest: map[string]string{"lease": "10s"}}, Logger: log, Sealer: sealer{},
 		Agents: func(id string) *engine.Spec { return n.specs[id] },
@@ -134,7 +137,7 @@ func newNode(t *testing.T) *node {
 	recorder := audit.New(st, log)
 	recorder.Set(audit.Settings{Level: audit.All})
 	n.server = httptest.NewServer(api.New(api.Options{
-		Audit: recorder, Peers: newPeers(t, st),
+		Audit: recorder, Peers: newPeers(t, st), Delegator: delegator{n}, Delegations: st,
 		Engine: n.engine, Auth: authenticator{}, Logger: log, Version: "v1.2.3",
 		Config: func() *config.Config { return n.config }, Reload: func() ([]config.Change, error) { return n.reload() },
 		Nodes: func(ctx context.Context) ([]store.Node, error) {
