@@ -119,6 +119,7 @@ func newRoot(a *app) *cobra.Command {
 		newDemoCommand,
 		newKeysCommand,
 		newPeerCommand,
+		newInboxCommand,
 		newAdminCommand,
 	} {
 		root.AddCommand(construct(a))

@@ -2,6 +2,7 @@ package form
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -73,7 +74,7 @@ func fieldError(message string) *FieldError {
 		}
 		message = after
 	}
-	e := &FieldError{Field: fieldPath(path), Reason: "does not fit: " + clip(message)}
+	e := &FieldError{Field: fieldPath(path), Reason: reason(message)}
 	below := func(name string) {
 		if e.Field != "" {
 			e.Field += "."
@@ -88,6 +89,33 @@ func fieldError(message string) *FieldError {
 		e.Reason = "is not asked for"
 	}
 	return e
+}
+
+// reasons tell people what the messages of a failed validation mean.
+var reasons = []struct {
+	message *regexp.Regexp
+	reason  string
+}{
+	{regexp.MustCompile(`^type: .* has type "(\w+)", want "?(?:one of )?"?([\w, ]+)"$`), "is $1, and not $2"},
+	{regexp.MustCompile(`^(?:minimum|exclusiveMinimum|maximum|exclusiveMaximum): \S+ is (.*?)\.?0*$`), "is $1"},
+	{regexp.MustCompile(`^multipleOf: \S+ is not a multiple of (.*?)\.?0*$`), "is not a multiple of $1"},
+	{regexp.MustCompile(`(?s)^minLength: .* fewer than (\d+)$`), "has fewer than $1 characters"},
+	{regexp.MustCompile(`(?s)^maxLength: .* more than (\d+)$`), "has more than $1 characters"},
+	{regexp.MustCompile(`^minItems: array length \d+ is less than (\d+)$`), "has fewer than $1 elements"},
+	{regexp.MustCompile(`^maxItems: array length \d+ is greater than (\d+)$`), "has more than $1 elements"},
+	{regexp.MustCompile(`(?s)^uniqueItems: .*$`), "has an element twice"},
+	{regexp.MustCompile(`(?s)^enum: .* does not equal any of: \[(.*)\]$`), "is none of: $1"},
+	{regexp.MustCompile(`(?s)^pattern: .* does not match regular expression (".*")$`), "does not look like $1"},
+}
+
+// reason tells what the message of a failed validation means.
+func reason(message string) string {
+	for _, r := range reasons {
+		if m := r.message.FindStringSubmatchIndex(message); m != nil {
+			return clip(string(r.message.ExpandString(nil, r.reason, message, m)))
+		}
+	}
+	return "does not fit: " + clip(message)
 }
 
 // quoted returns the first of the quoted names that follow a beginning.

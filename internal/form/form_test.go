@@ -105,6 +105,21 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+func TestReasons(t *testing.T) {
+	t.Parallel()
+	f := formOf(t, `{"properties":{"n":{"type":"integer","minimum":10,"maximum":100,"multipleOf":5},"s":{"type":"string","minLength":2,"maxLength":3},
+ "e":{"enum":["a","b"]},"p":{"type":"string","pattern":"^x+$"},"l":{"type":"array","minItems":1,"maxItems":2,"uniqueItems":true}}}`)
+	for answer, want := range map[string]string{
+		`{"n":"x"}`: "n is string, and not integer", `{"n":5}`: "n is less than 10", `{"n":200}`: "n is greater than 100", `{"n":11}`: "n is not a multiple of 5",
+		`{"s":"x"}`: "s has fewer than 2 characters", `{"s":"xxxx"}`: "s has more than 3 characters", `{"e":"c"}`: "e is none of: a b",
+		`{"p":"y"}`: `p does not look like "^x+$"`, `{"l":[]}`: "l has fewer than 1 elements", `{"l":[1,2,3]}`: "l has more than 2 elements", `{"l":[1,1]}`: "l has an element twice",
+	} {
+		if err := f.Check([]byte(answer)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", answer, err, want)
+		}
+	}
+}
+
 // TestHostile makes forms of schemas that are not usable.
 func TestHostile(t *testing.T) {
 	t.Parallel()
