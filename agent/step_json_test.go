@@ -64,6 +64,18 @@ var stepTests = []struct {
 		}},
 		"",
 	},
+	{
+		"delegate", `{"delegate":{"to":"supplier","message":"Quote PO-1","ref":"PO-1","again":true,"skill":"quote","deadline":"2h0m0s"}}`,
+		agent.Step{Delegate: &agent.Delegate{To: "supplier", Content: *agent.Say("Quote PO-1"), Ref: "PO-1", Again: true, Skill: "quote", Within: 2 * time.Hour}},
+		"",
+	},
+	{
+		"delegate parts", `{"delegate":{"to":"supplier","message":{"parts":[{"data":{"n":1.0}}],"metadata":{"k":1}}}}`,
+		agent.Step{Delegate: &agent.Delegate{To: "supplier", Content: agent.Content{
+			Parts: []a2a.Part{a2a.Data(a2a.JSON(`{"n":1.0}`))}, Metadata: a2a.JSON(`{"k":1}`),
+		}}},
+		"",
+	},
 	{"wait", `{"wait":{"for":"30m0s"}}`, agent.Step{Wait: &agent.Wait{For: 30 * time.Minute}}, ""},
 	{"state", `{"state":{"z":1,"a":[2e5]}}`, agent.Step{State: a2a.JSON(`{"z":1,"a":[2e5]}`)}, ""},
 	{"state of null", `{"state":null}`, agent.Step{State: a2a.JSON(`null`)}, ""},

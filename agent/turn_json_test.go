@@ -47,9 +47,16 @@ func TestTurnJSON(t *testing.T) {
 	schema := resolve(t, agent.TurnSchema)
 	denied := fullTurn()
 	denied.Grant = &agent.Grant{}
+	after := fullTurn()
+	after.Cause, after.Grant = agent.CauseOutcome, nil
+	after.Outcome = &agent.Outcome{Delegation: "t-2", To: "supplier", State: a2a.StateFailed, Task: &a2a.Task{
+		ID: "t-2", ContextID: "c-1", Artifacts: []a2a.Artifact{{ArtifactID: "a", Parts: []a2a.Part{a2a.Text("half")}}},
+		Status: a2a.TaskStatus{State: a2a.StateFailed, Message: &a2a.Message{MessageID: "x", Role: a2a.RoleAgent, Parts: []a2a.Part{a2a.Text("credit too low")}}},
+	}}
 	for name, want := range map[string]agent.TurnData{
-		"full":   fullTurn(),
-		"denied": denied,
+		"outcome": after,
+		"full":    fullTurn(),
+		"denied":  denied,
 		"bare": {Info: agent.Info{
 			Agent: "a", TaskID: "t", ContextID: "c", Number: 1, Attempt: 1, Cause: agent.CauseMessage,
 			Messages: []a2a.Message{userMessage("m", "x")},
@@ -115,6 +122,9 @@ func TestParseTurnRefuses(t *testing.T) {
 		`{"version":1,"grant":[]}`:              "grant: want an object",
 		`{"version":1,"caller":{"scopes":[1]}}`: "caller.scopes: want a string",
 		`{"version":1,"deadline":"soon"}`:       "deadline: want a time",
+		`{"version":1,"outcome":[]}`:            "outcome: want an object",
+		`{"version":1,"outcome":{}}`:            "outcome.state: want a state",
+		`{"version":1,"outcome":{"state":"TASK_STATE_FAILED","task":1}}`: "outcome.task: must be an object",
 	} {
 		if _, err := agent.ParseTurn([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error is %v, want %q", text, err, want)

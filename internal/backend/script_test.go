@@ -350,6 +350,40 @@ script:
 
 // The steps of a script serve many turns, so that what one turn fills in must
 // not show in another.
+func TestScriptDelegates(t *testing.T) {
+	t.Parallel()
+	a := build(t, `
+script:
+  - when: {outcome: completed}
+    do: [{artifact: {name: "{{.OutcomeState}}", parts: [{text: "{{.Outcome}}!"}, outcome]}}]
+  - when: {outcome: over}
+    do: [{fail: "{{.OutcomeState}}: {{.Outcome}}"}]
+  - when: {text: ^order (.*)}
+    do: [{delegate: {to: "{{.Match 1}}", message: ["text": "Quote {{.Text}}", rest], ref: "{{.MessageID}}", skill: quote, deadline: 2d, again: true}}]
+  - do: [{delegate: {to: supplier, message: Quote}}]
+`, backend.Options{})
+	over := func(state a2a.TaskState) agent.Info {
+		info := said("")
+		info.Messages, info.Cause, info.Number = nil, agent.CauseOutcome, 2
+		info.Outcome = &agent.Outcome{State: state, Task: &a2a.Task{Artifacts: []a2a.Artifact{{Parts: []a2a.Part{a2a.Text("EUR 5"), a2a.Data(a2a.JSON(`5.0`))}}}}}
+		return info
+	}
+	for want, info := range map[string]agent.Info{
+		`{"delegate":{"to":"b","message":[{"text":"Quote order b"},{"data":1}],"ref":"message-1","again":true,"skill":"quote","deadline":"48h0m0s"}}`: said("order b", a2a.Data(a2a.JSON(`1`))),
+		`{"delegate":{"to":"supplier","message":"Quote"}}`:                                            said("x"),
+		`{"artifact":{"name":"completed","parts":[{"text":"EUR 5!"},{"text":"EUR 5"},{"data":5.0}]}}`: over(a2a.StateCompleted),
+		`{"fail":"rejected: EUR 5"}`:                                                                  over(a2a.StateRejected),
+	} {
+		r, err := run(t.Context(), a, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want+"\n", r.lines()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestScriptStepsAreNotShared(t *testing.T) {
 	t.Parallel()
 	a := build(t, `
