@@ -22,6 +22,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/client"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/wire"
@@ -323,5 +324,22 @@ func TestOldGRPC_ExtendedCard(t *testing.T) {
 		got.GetSecuritySchemes()["key"].GetApiKeySecurityScheme().GetName() != "X-API-Key" ||
 		!slices.Equal(got.GetSecurity()[0].GetSchemes()["key"].GetList(), []string{"read"}) {
 		t.Errorf("got %v", got)
+	}
+
+	yes := true
+	c, err := client.New(&a2a.AgentCard{
+		Name: "Quote", Capabilities: a2a.AgentCapabilities{ExtendedAgentCard: &yes},
+		SupportedInterfaces: []a2a.AgentInterface{{URL: n.base, ProtocolBinding: a2a.BindingGRPC, ProtocolVersion: "0.3"}},
+	}, client.Options{HTTPClient: n.client, Credentials: client.Bearer("/alice"), CardURL: n.base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := c.GetExtendedAgentCard(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ours.SupportedInterfaces[0] != extended.SupportedInterfaces[0] || ours.SecuritySchemes["key"].APIKey.Name != "X-API-Key" ||
+		!slices.Equal(ours.SecurityRequirements[0].Schemes["key"], []string{"read"}) || ours.Skills[0].ID != "s" {
+		t.Errorf("our client got %+v", ours)
 	}
 }
