@@ -267,6 +267,9 @@ func (b *grpcBinding) receive(c *call, r *request, source *eventSource) (*Stream
 		return nil, b.failed(source.ctx, c, r, resp, b.opts.MaxFrame, err)
 	}
 	source.reader = reader
+	if b.opts.defaultIdle && b.opts.http2.pings {
+		source.idle.disable()
+	}
 	return &Stream{
 		source: source,
 		decode: func(frame []byte, _ *a2a.Memory, out *a2a.StreamResponse) error { return b.decode(frame, r, out) },

@@ -68,7 +68,9 @@ type Options struct {
 
 	// IdleTimeout is how long a stream may bring no byte at all, keep-alive
 	// comments included; 0 is DefaultIdleTimeout, negative is none. There is
-	// no limit on the total.
+	// no limit on the total. Streams of gRPC have no comments: with 0 they may
+	// be quiet after the first event for as long as the agent answers the pings
+	// of HTTP/2.
 	IdleTimeout time.Duration
 	// ResponseTimeout is how long SendMessage may take; 0 is none, because a
 	// blocking send lasts as long as its task.
@@ -98,7 +100,8 @@ type Options struct {
 	// from somebody else.
 	NoFiles bool
 
-	http2 *http2Client // what gRPC is sent with; New makes it
+	http2       *http2Client // what gRPC is sent with; New makes it
+	defaultIdle bool         // nobody has named an IdleTimeout
 }
 
 // withDefaults returns the options with every limit filled in.
@@ -112,6 +115,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MediaType == "" {
 		o.MediaType = a2a.MediaType
 	}
+	o.defaultIdle = o.IdleTimeout == 0 || o.defaultIdle && o.IdleTimeout == DefaultIdleTimeout
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = DefaultIdleTimeout
 	}

@@ -356,6 +356,12 @@ func (t *idleTimer) settle(last time.Duration) {
 
 func (t *idleTimer) stop() { t.timer.Stop() }
 
+// disable takes the limit away.
+func (t *idleTimer) disable() {
+	t.stop()
+	t.after = -1
+}
+
 // openStream sends the request and waits for the head of the answer. Until then
 // an error is that of an ordinary call.
 func (l *link) openStream(ctx context.Context, c *call, do func(context.Context, *call) (*http.Response, error), decode decodeEvent) (*Stream, error) {

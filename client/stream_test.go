@@ -587,10 +587,7 @@ func TestLongStream(t *testing.T) {
 			x.pause(20 * time.Second)
 			x.event(artifactEvent("t-1", "a", fmt.Sprint(i), `,"append":true`))
 		}
-		for range 6 { // nine minutes with comments only, where there are any
-			if x.peer.binding == a2a.BindingGRPC {
-				break
-			}
+		for range 6 { // nine minutes with comments only, or with nothing over gRPC
 			x.pause(90 * time.Second)
 			x.frame(": keep-alive\n\n")
 		}
@@ -624,7 +621,7 @@ func TestIdleStream(t *testing.T) {
 	onPipe(t, func(x *exchange) {
 		x.event(taskEvent("t-1", "TASK_STATE_WORKING"))
 		x.hang()
-	}, client.Options{}, func(t *testing.T, c *client.Client) {
+	}, client.Options{IdleTimeout: client.DefaultIdleTimeout}, func(t *testing.T, c *client.Client) {
 		stream, err := c.SendStreamingMessage(t.Context(), hello())
 		if err != nil {
 			t.Fatal(err)

@@ -343,12 +343,14 @@ func (t *checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // HTTP2Only returns a transport of the same policy that speaks nothing but HTTP/2,
-// also without TLS, which is what gRPC needs.
+// also without TLS, which is what gRPC needs, and that gives up a connection whose
+// other end does not answer pings.
 func (t *checkedTransport) HTTP2Only() http.RoundTripper {
 	base := t.base.Clone()
 	base.Protocols = new(http.Protocols)
 	base.Protocols.SetHTTP2(true)
 	base.Protocols.SetUnencryptedHTTP2(true)
+	base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 	return &checkedTransport{guard: t.guard, named: t.named, base: base}
 }
 
