@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/peer"
@@ -140,10 +141,27 @@ func peerError(err error) error {
 		}
 		return a2a.Errorf(a2a.CodeInvalidParams, "%s", text.String())
 	}
-	if _, ok := errors.AsType[*peer.HeldError](err); ok || errors.Is(err, peer.ErrNoKey) || errors.Is(err, peer.ErrNoLogin) || errors.Is(err, peer.ErrNothingToPin) {
-		return a2a.Errorf(a2a.CodeUnsupportedOperation, "%s", upper(err.Error()))
+	if refused(err) {
+		return a2a.Errorf(a2a.CodeUnsupportedOperation, "%s", upper(clip(err.Error(), maxNote)))
 	}
 	return err
+}
+
+// refused reports whether an error says what a caller has to know: what the
+// directory refuses, and what the peer has answered, which is no answer of ours.
+func refused(err error) bool {
+	for _, one := range []error{peer.ErrNoKey, peer.ErrNoLogin, peer.ErrNothingToPin} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return is[*peer.HeldError](err) || is[*peer.DigestError](err) || is[*peer.CredentialsError](err) || is[*peer.FieldError](err) || is[*peer.TokenError](err) ||
+		is[*client.TransportError](err) || is[*client.CardError](err) || is[*a2a.Error](err)
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 func upper(s string) string {

@@ -100,6 +100,12 @@ func TestPeersOfTheAPI(t *testing.T) {
 	} {
 		n.call("POST", "/peers", "admin//root", body).want(status)
 	}
+	// What a peer answers is no answer of ours.
+	closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer closed.Close()
+	n.call("POST", "/peers", "admin//root", `{"name":"closed","config":{"card":"`+closed.URL+`"}}`).want(http.StatusOK)
+	n.call("POST", "/peers/closed:pin", "admin//root", "").want(http.StatusBadRequest)
+	n.call("POST", "/peers/supplier:pin", "admin//root", `{"digest":"another"}`).want(http.StatusBadRequest)
 	n.call("DELETE", "/peers/supplier", "admin//root", "").want(http.StatusBadRequest)
 	n.call("DELETE", "/peers/bank", "admin//root", "").want(http.StatusNoContent)
 	n.call("GET", "/peers/bank", "operator//op", "").want(http.StatusNotFound)

@@ -508,7 +508,7 @@ func (d *Directory) pin(ctx context.Context, name, digest, by, except string) er
 		case digest == "":
 			return false, ErrNothingToPin
 		}
-		return false, fmt.Errorf("the peer %q has no card with the digest %s: the one in use is %s, and the one that waits %s", name, Clean(digest, maxName, false), orNone(row.Digest), orNone(waiting))
+		return false, &DigestError{Peer: name, Digest: digest, Current: row.Digest, Held: waiting}
 	})
 	if err != nil {
 		return err
@@ -546,6 +546,17 @@ func (d *Directory) Unpin(ctx context.Context, name, by string) (*Peer, error) {
 	e.mu.Unlock()
 	d.settle(ctx, name, by, "gone on", "")
 	return d.Get(name)
+}
+
+// DigestError says that no card of a peer has the digest that somebody approves.
+type DigestError struct {
+	Peer, Digest  string
+	Current, Held string // the digests that there are; "" for none
+}
+
+// Error names the digests that there are.
+func (e *DigestError) Error() string {
+	return fmt.Sprintf("the peer %q has no card with the digest %s: the one in use is %s, and the one that waits %s", e.Peer, Clean(e.Digest, maxName, false), orNone(e.Current), orNone(e.Held))
 }
 
 func orNone(text string) string {

@@ -357,16 +357,18 @@ func (t *tokens) tokenURL(c chosen) (string, error) {
 // trusted returns an address of an authorization server that the card names, if
 // it is at an origin of the peer.
 func (e *entry) trusted(named, key string) (string, error) {
-	where := fmt.Sprintf("peers.%s.auth.oauth2.%s", e.name, key)
+	refuse := func(format string, args ...any) (string, error) {
+		return "", &FieldError{"auth.oauth2." + key, fmt.Errorf("set peers.%s.auth.oauth2.%s: "+format, append([]any{e.name, key}, args...)...)}
+	}
 	if named == "" {
-		return "", fmt.Errorf("the card of the peer %q does not say where tokens come from; set %s", e.name, where)
+		return refuse("the card does not say where tokens come from")
 	}
 	u, err := url.Parse(named)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return "", fmt.Errorf("the card of the peer %q names an address for tokens that is not https; set %s", e.name, where)
+		return refuse("the address for tokens in the card is not https")
 	case !e.way.owns(u):
-		return "", fmt.Errorf("the card of the peer %q has tokens come from %s: origin not allowed; set %s if that is right, or list it in origins", e.name, Clean(originOf(named), maxName, false), where)
+		return refuse("the card has tokens come from %s: origin not allowed, unless it is listed in origins", Clean(originOf(named), maxName, false))
 	}
 	return named, nil
 }
