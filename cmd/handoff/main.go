@@ -121,6 +121,7 @@ func newRoot(a *app) *cobra.Command {
 		newPeerCommand,
 		newInboxCommand,
 		newAdminCommand,
+		newDelegationCommand,
 	} {
 		root.AddCommand(construct(a))
 	}

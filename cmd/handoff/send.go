@@ -29,6 +29,7 @@ type sendCommand struct {
 	async      bool
 	stream     bool
 	exitState  bool
+	delegation delegationFlags
 }
 
 func newSendCommand(a *app) *cobra.Command {
@@ -40,11 +41,13 @@ func newSendCommand(a *app) *cobra.Command {
 over or waits for you.
 
 AGENT is a URL or host, a card file, or the id of an agent of ./handoff.yaml or
-of --node. When -a names the agent, all arguments are the text; when the setting
+of --node. A message to a peer of ./handoff.yaml goes through its node, which
+keeps hold of the work: see handoff delegation. When -a names the agent, all arguments are the text; when the setting
 A2ACLI_AGENT_CARD does, a single argument is. The text - reads standard input.`,
 		Example: `  handoff send agents.example.com/agents/quote/ "Quote 40 pallets to Surabaya"
   handoff send quote --text "What is in it?" --file order.pdf
-  handoff send -a quote --task-id 0199… "FOB, please"`,
+  handoff send -a quote --task-id 0199… "FOB, please"
+  handoff send supplier --ref PO-2026-0184 "Quote 400 units of BRG-0042"`,
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeFirstAgent,
 		RunE:              c.run,
@@ -66,6 +69,7 @@ A2ACLI_AGENT_CARD does, a single argument is. The text - reads standard input.`,
 	fs.Bool("wait", true, "wait until the task is over or waits for you")
 	fs.BoolVar(&c.stream, "stream", false, "follow the task's events as they happen")
 	fs.BoolVar(&c.exitState, "exit-state", false, "exit with 10 when the task failed, was rejected or canceled, and with 11 when it waits")
+	c.delegation.register(fs)
 	settable(fs, "context-id", "task-id", "skill", "metadata", "accept", "history", "async", "wait")
 	return cmd
 }
@@ -93,6 +97,14 @@ func (c *sendCommand) run(cmd *cobra.Command, args []string) error {
 	req, err := c.request(cmd)
 	if err != nil {
 		return err
+	}
+	node, peer, err := c.ledgerNode(cmd.Context(), named)
+	if err != nil {
+		return err
+	}
+	if node != nil {
+		defer node.close()
+		return c.tellProblems(c.delegate(cmd.Context(), node, peer, req))
 	}
 	s, end, err := c.open(cmd.Context(), &c.flags, named)
 	if err != nil {

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"handoff.example/handoff/a2a"
+)
+
+// delegationFlags say how a message to a peer goes through the ledger of the
+// node.
+type delegationFlags struct {
+	ref      string
+	again    bool
+	deadline time.Duration
+}
+
+func (f *delegationFlags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.ref, "ref", "", "to a peer of the node: the key by which the work is found again, such as an order number")
+	fs.BoolVar(&f.again, "again", false, "to a peer of the node: although an open delegation to it has the reference")
+	fs.DurationVar(&f.deadline, "deadline", 0, "to a peer of the node: how long the work may take (default: as the peer is configured)")
+}
+
+func (f *delegationFlags) empty() bool { return *f == delegationFlags{} }
+
+// ledgerNode returns the node that hands a message to a peer, which the agent
+// names: the one of --node, or that of ./handoff.yaml while it runs. Without
+// one, a message goes out directly.
+func (c *sendCommand) ledgerNode(ctx context.Context, named string) (node *nodeAPI, peer string, err error) {
+	if named == "" {
+		named = c.flags.agentCard
+	}
+	url := c.flags.node
+	if url == "" {
+		url, _ = c.lookupEnv("HANDOFF_NODE")
+	}
+	asked := !c.delegation.empty()
+	if url != "" {
+		if !asked {
+			return nil, "", nil
+		}
+		node, err := c.openNode(&apiFlags{node: url, tls: c.flags.tls})
+		return node, named, err
+	}
+	local, err := loadLocal()
+	switch {
+	case err != nil:
+		return nil, "", nil // findTarget says what is wrong
+	case local == nil && asked:
+		return nil, "", usagef("--ref, --again and --deadline are for the peers of a node").
+			hint("Run the command beside the %s of the node, or name the node with --node URL", configFile)
+	case local == nil || !asked && local.Peers[named] == nil:
+		return nil, "", nil
+	case c.taskID != "" && !asked:
+		// The task is one of the peer's, or a delegation, which has a command of
+		// its own.
+		return nil, "", nil
+	}
+	node, err = socketNode(local)
+	if err == nil {
+		if err = node.ready(ctx); err != nil {
+			node.close()
+		}
+	}
+	if err == nil {
+		return node, named, nil
+	}
+	if asked {
+		return nil, "", err
+	}
+	if f, ok := errors.AsType[*failure](err); ok && (f.Code == codeUnreachable || f.Code == codeUsage) {
+		c.warn("the node does not run: the message goes to the peer directly, and nobody keeps hold of what becomes of it")
+		return nil, "", nil
+	}
+	return nil, "", err
+}
+
+// delegate hands a message to a peer through the node, and waits for what becomes
+// of it.
+func (c *sendCommand) delegate(ctx context.Context, node *nodeAPI, peer string, req *a2a.SendMessageRequest) error {
+	if c.taskID != "" {
+		return usagef("a delegation goes on with: handoff delegation send %s", quoteShell(c.taskID))
+	}
+	if c.flags.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.flags.timeout)
+		defer cancel()
+	}
+	body := struct {
+		To       string `json:"to"`
+		Message  any    `json:"message"`
+		Ref      string `json:"ref,omitzero"`
+		Again    bool   `json:"again,omitzero"`
+		Deadline string `json:"deadline,omitzero"`
+	}{To: peer, Message: messageBody(req.Message), Ref: c.delegation.ref, Again: c.delegation.again}
+	if c.delegation.deadline != 0 {
+		body.Deadline = c.delegation.deadline.String()
+	}
+	var d delegationInfo
+	if _, err := node.get(ctx, "POST", "/delegations", &body, &d); err != nil {
+		return err
+	}
+	if c.async {
+		return c.showDelegated(ctx, node, d.ID)
+	}
+	v := c.newView(c.flags.verbose)
+	err := c.watchTask(ctx, node, d.ID, func(e *a2a.StreamResponse) (bool, error) {
+		if c.stream {
+			if c.output != formatText {
+				if err := c.writeObject(e, true); err != nil {
+					return true, err
+				}
+			} else if v.event(e); v.err != nil {
+				return true, v.err
+			}
+		}
+		return e.StatusUpdate != nil && e.StatusUpdate.Status.State.Interrupted(), nil
+	})
+	if err != nil {
+		f := classify(err)
+		switch ctx.Err() {
+		case context.DeadlineExceeded:
+			f = failf(codeTimeout, "it is not over after %s", c.flags.timeout)
+		case context.Canceled:
+			f = failf(codeInterrupted, "interrupted")
+		}
+		return f.hint("The delegation goes on; follow it with: handoff delegation watch %s", d.ID)
+	}
+	return c.delegated(ctx, node, d.ID, !c.stream)
+}
+
+// delegated says what became of a delegation, and how to go on.
+func (c *sendCommand) delegated(ctx context.Context, node *nodeAPI, id string, show bool) error {
+	var d delegationInfo
+	value, err := node.get(ctx, "GET", delegationPath(id, ""), nil, &d)
+	if err != nil {
+		return err
+	}
+	if show {
+		if c.output != formatText {
+			if err := c.writeDocument(c.output, value, false); err != nil {
+				return err
+			}
+		} else {
+			v := c.newView(c.flags.verbose)
+			v.field("Delegation", d.ID)
+			v.field("Ref", d.Ref)
+			v.task(d.Task)
+			if v.err != nil {
+				return v.err
+			}
+		}
+	}
+	status := exitOK
+	switch state := d.Task.Status.State; {
+	case state == a2a.StateInputRequired:
+		c.warn("the peer waits for an answer; give it with: handoff delegation send %s \"<reply>\"", d.ID)
+		status = exitWaiting
+	case state == a2a.StateAuthRequired:
+		c.warn("the peer waits for an authorization; see it with: handoff admin grant")
+		status = exitWaiting
+	case state.Terminal() && state != a2a.StateCompleted:
+		c.warn("the delegation ended as %s", stateText(state))
+		status = exitNotDone
+	}
+	if c.exitState && status != exitOK {
+		return exitStatus(status)
+	}
+	return nil
+}
+
+// showDelegated writes a delegation that nobody waits for.
+func (c *sendCommand) showDelegated(ctx context.Context, node *nodeAPI, id string) error {
+	var d delegationInfo
+	value, err := node.get(ctx, "GET", delegationPath(id, ""), nil, &d)
+	if err != nil {
+		return err
+	}
+	if c.output != formatText {
+		return c.writeDocument(c.output, value, false)
+	}
+	p := printer{w: c.stdout}
+	c.tellDelegation(&p, &d)
+	p.field("Follow", "handoff delegation watch "+d.ID)
+	return p.err
+}
