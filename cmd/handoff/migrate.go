@@ -257,14 +257,19 @@ func (f *migrateFlags) endOf(flag, value string) (end, error) {
 
 // moved is the answer for programs.
 type moved struct {
-	From     string  `json:"from"`
-	To       string  `json:"to"`
-	Tasks    int64   `json:"tasks"`
-	Events   int64   `json:"events"`
-	Claims   int64   `json:"claims"`
-	Grants   int64   `json:"grants"`
-	Jobs     int64   `json:"jobs"`
-	Webhooks int64   `json:"webhooks"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Tasks    int64  `json:"tasks"`
+	Events   int64  `json:"events"`
+	Claims   int64  `json:"claims"`
+	Grants   int64  `json:"grants"`
+	Jobs     int64  `json:"jobs"`
+	Webhooks int64  `json:"webhooks"`
+
+	Delegations int64 `json:"delegations"`
+	Inbox       int64 `json:"inbox"` // items
+	Peers       int64 `json:"peers"`
+
 	Keys     int64   `json:"keys"`
 	Audit    int64   `json:"audit"`
 	Released int64   `json:"released"`
@@ -308,6 +313,7 @@ func (a *app) move(ctx context.Context, f *migrateFlags) error {
 		return a.writeValue(moved{
 			From: from.name, To: to.name, Tasks: report.Tasks, Events: report.Events, Claims: report.Claims,
 			Grants: report.Grants, Jobs: report.Jobs,
+			Delegations: report.Delegations, Inbox: report.Inbox, Peers: report.Peers,
 			Webhooks: report.Webhooks, Keys: report.Keys, Audit: report.Audit, Released: report.Released, Seconds: report.Took.Seconds(),
 		})
 	}
@@ -317,6 +323,7 @@ func (a *app) move(ctx context.Context, f *migrateFlags) error {
 	p.field("Moved", strings.Join([]string{
 		plural(int(report.Tasks), "task"), plural(int(report.Events), "event"), plural(int(report.Claims), "claim"),
 		plural(int(report.Grants), "grant"), plural(int(report.Jobs), "job"), plural(int(report.Webhooks), "webhook"),
+		plural(int(report.Delegations), "delegation"), plural(int(report.Inbox), "inbox item"), plural(int(report.Peers), "peer"),
 		plural(int(report.Keys), "API key"), plural(int(report.Audit), "audit record"),
 	}, ", "))
 	if report.Released > 0 {
