@@ -35,11 +35,11 @@ func (d *downgrade) attempt(call func(binding) error) error {
 		return call(d.old)
 	}
 	err := call(d.now)
-	if !unknownRoute(err) {
+	if !unknownMethod(err) {
 		return err
 	}
 	second := call(d.old)
-	if unknownRoute(second) || unsupported(second) {
+	if unknownMethod(second) || unsupported(second) {
 		return err
 	}
 	// Whatever else it answers, it knows the method.
@@ -47,6 +47,12 @@ func (d *downgrade) attempt(call func(binding) error) error {
 		d.isOld.Store(true)
 	}
 	return second
+}
+
+// unknownMethod reports whether an agent does not know the method, by any binding.
+// That it does not know a task is something else.
+func unknownMethod(err error) bool {
+	return unknownRoute(err) && !errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound})
 }
 
 // unsupported reports whether 0.3 has no such operation.

@@ -140,6 +140,17 @@ func TestRow111_CardClaims10(t *testing.T) {
 	}
 }
 
+// A task that is not there is no reason to think that the agent speaks 0.3.
+func TestRow111_UnknownTask(t *testing.T) {
+	onEach(t, func(t *testing.T, binding string) {
+		p := newPeer(t, binding, func(x *exchange) { x.fail(a2a.Errorf(a2a.CodeTaskNotFound, "no such task")) })
+		err := getTask(t.Context(), newClient(t, p.card, client.Options{TryVersion03: true}))
+		if !errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) || p.seen() != "GetTask" {
+			t.Errorf("got %v after %s", err, p.seen())
+		}
+	})
+}
+
 // An agent that knows neither version says so once.
 func TestRow111_NeitherVersion(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {

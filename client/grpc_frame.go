@@ -34,7 +34,7 @@ type grpcReader struct {
 var _ frameReader = (*grpcReader)(nil)
 
 func newGRPCReader(src io.Reader, resp *http.Response, limit int) *grpcReader {
-	return &grpcReader{src: bufio.NewReaderSize(src, readSize), resp: resp, max: limit}
+	return &grpcReader{src: bufio.NewReaderSize(src, firstRead), resp: resp, max: limit}
 }
 
 func (r *grpcReader) lastEventID() string       { return "" }

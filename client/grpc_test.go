@@ -267,6 +267,19 @@ type refusing struct{}
 
 func (refusing) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("refused") }
 
+// A guarded client without a limit on headers waits for a long answer, whatever the
+// binding (row 136).
+func TestGuardedLongSend(t *testing.T) {
+	onEach(t, func(t *testing.T, binding string) {
+		p := newPeer(t, binding, func(x *exchange) { x.result(agentMessage) })
+		guard := netguard.New(netguard.Policy{AllowPrivate: true})
+		c := p.client(t, client.Options{HTTPClient: guard.Configured(netguard.Options{HeaderTimeout: -1})})
+		if _, err := c.SendMessage(t.Context(), hello()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A guarded client dials gRPC too (row S8).
 func TestGuardedGRPC(t *testing.T) {
 	t.Parallel()

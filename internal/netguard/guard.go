@@ -70,7 +70,7 @@ func (e *BlockedError) Error() string {
 type Options struct {
 	DialTimeout    time.Duration // 10s, names included
 	TLSTimeout     time.Duration // 10s
-	HeaderTimeout  time.Duration // 30s, from the request to the header of its response
+	HeaderTimeout  time.Duration // 30s, from the request to the header of its response; negative is none
 	IdleTimeout    time.Duration // 90s, of a connection in the pool
 	Timeout        time.Duration // of the whole exchange, body included; 0 is none, for streams
 	MaxHeaderBytes int64         // 64 KiB
@@ -131,7 +131,7 @@ func (g *Guard) transport(o Options, named bool) *http.Transport {
 		},
 		TLSClientConfig:        o.TLS.Clone(),
 		TLSHandshakeTimeout:    o.TLSTimeout,
-		ResponseHeaderTimeout:  o.HeaderTimeout,
+		ResponseHeaderTimeout:  max(o.HeaderTimeout, 0), // HTTP/2 takes a negative one for over
 		IdleConnTimeout:        o.IdleTimeout,
 		MaxResponseHeaderBytes: o.MaxHeaderBytes,
 		MaxIdleConns:           100,
