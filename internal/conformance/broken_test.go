@@ -231,11 +231,11 @@ var defects = []defect{
 			m.succeed(map[string]any{})
 		}
 	})},
-	{id: "subscribe.first", text: "slow 1", after: whenOp("SubscribeToTask", func(m *message) {
-		m.events(func(events []string) []string { return events[min(1, len(events)):] })
-	})},
-	{id: "cancel.running", text: "slow 1", after: otherCode("CancelTask")},
-	{id: "cancel.again", text: "slow 1", before: noSubscription, after: second("CancelTask", func(m *message) { m.refuse(-32603) })},
+	{id: "subscribe.first", text: "never", before: whenOp("SubscribeToTask", func(m *message) {
+		m.answer(200, "text/event-stream", `data: {"jsonrpc":"2.0","id":1,"result":{"message":{"messageId":"m","role":"ROLE_AGENT","parts":[{"text":"hi"}]}}}`+"\n\n")
+	}), seen: "and not the task"},
+	{id: "cancel.running", text: "never", before: noSubscription, after: otherCode("CancelTask")},
+	{id: "cancel.again", text: "never", before: noSubscription, after: second("CancelTask", func(m *message) { m.refuse(-32603) })},
 	{id: "context.kept", text: "echo", after: whenOp("SendMessage", func(m *message) {
 		if m.asks(`"contextId"`) {
 			m.task(func(task map[string]any) { task["contextId"] = "another" })
@@ -441,9 +441,16 @@ func TestEveryCheckFindsItsDefect(t *testing.T) {
 		}
 		t.Run(d.id+" "+on, func(t *testing.T) {
 			t.Parallel()
-			url := listen(t, &tamper{next: nodes[d.file], before: d.before, after: d.after})
+			node := nodes[d.file]
+			if d.text == "never" {
+				node = startNode(t, streaming)
+			}
+			url := listen(t, &tamper{next: node, before: d.before, after: d.after})
+			if d.text == "never" {
+				t.Cleanup(func() { stop(node) })
+			}
 			opts := conformance.Options{
-				Reference: url + agentPath, Text: d.text,
+				Reference: url + agentPath, Text: d.text, TaskTimeout: taskTimeout,
 				Client: client.Options{HTTPClient: httpClient(t), Transports: []string{on}, Credentials: client.Bearer("a-token-that-is-good")},
 			}
 			if d.id == "task.bindings" {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -12,6 +13,9 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// taskTimeout is how long a task may take in tests; some have no end.
+const taskTimeout = 2 * time.Second
 
 // httpClient returns a client whose connections end with the test.
 func httpClient(t *testing.T) *http.Client {
@@ -29,11 +33,14 @@ func TestOurNodeConforms(t *testing.T) {
 	t.Cleanup(func() { checkAllPassed(t, passed) })
 	for _, test := range []struct {
 		file, text string
+		on         string // the only binding; "" is every one
 		extensions []string
 	}{
 		{file: streaming},
 		{file: streaming, text: "echo hello"},
-		{file: streaming, text: "slow 1"},
+		{file: streaming, text: "never", on: overRPC},
+		{file: streaming, text: "never", on: overREST},
+		{file: streaming, text: "never", on: overGRPC},
 		{file: streaming, text: "ask"},
 		{file: streaming, text: "message hello"},
 		{file: streaming, text: "latefail"},
@@ -42,13 +49,19 @@ func TestOurNodeConforms(t *testing.T) {
 		{file: extension, text: "echo hello"},
 		{file: extension, text: "echo hello", extensions: []string{"https://fixture.handoff.example/extensions/required/v1"}},
 	} {
-		t.Run(test.file+" "+test.text, func(t *testing.T) {
+		t.Run(test.file+" "+test.text+" "+test.on, func(t *testing.T) {
 			t.Parallel()
-			url := listen(t, startNode(t, test.file))
-			report, err := conformance.Run(t.Context(), conformance.Options{
-				Reference: url + agentPath, Text: test.text,
+			node := startNode(t, test.file)
+			url := listen(t, node)
+			t.Cleanup(func() { stop(node) })
+			opts := conformance.Options{
+				Reference: url + agentPath, Text: test.text, TaskTimeout: taskTimeout,
 				Client: client.Options{HTTPClient: httpClient(t), Extensions: test.extensions},
-			})
+			}
+			if test.on != "" {
+				opts.Client.Transports = []string{test.on}
+			}
+			report, err := conformance.Run(t.Context(), opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +80,7 @@ func TestOurNodeConforms(t *testing.T) {
 				}
 			}
 			for _, i := range report.Interfaces {
-				if !i.Exercised {
+				if !i.Exercised && test.on == "" {
 					t.Errorf("%s is not exercised: %s", i.Binding, i.Reason)
 				}
 			}
