@@ -111,7 +111,7 @@ const description = {
   description: 'Does what the first word of a message says.',
   version: '1.0.0',
   supportedInterfaces: [
-    iface(`${base}/rpc`, 'JSONRPC'), iface(`${base}/rest`, 'HTTP+JSON'), iface(`http://127.0.0.1:${values['grpc-port']}`, 'GRPC'),
+    iface(`${base}/rpc`, 'JSONRPC'), iface(`${base}/rest`, 'HTTP+JSON'), iface(`127.0.0.1:${values['grpc-port']}`, 'GRPC'),
   ],
   capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true },
   defaultInputModes: ['text/plain', 'application/json'],

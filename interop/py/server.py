@@ -117,7 +117,7 @@ def card(port, grpc_port):
         supported_interfaces=[
             AgentInterface(url=base + '/rpc', protocol_binding='JSONRPC', protocol_version='1.0'),
             AgentInterface(url=base + '/rest', protocol_binding='HTTP+JSON', protocol_version='1.0'),
-            AgentInterface(url=f'http://127.0.0.1:{grpc_port}', protocol_binding='GRPC', protocol_version='1.0'),
+            AgentInterface(url=f'127.0.0.1:{grpc_port}', protocol_binding='GRPC', protocol_version='1.0'),
         ],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True),
         default_input_modes=['text/plain', 'application/json'],
@@ -138,8 +138,10 @@ async def serve(port, grpc_port, store):
         AgentSkill(id='partners', name='Partners', description='Is for callers that are known.', tags=['test'])
     )
     if store:
-        engine = create_async_engine('sqlite+aiosqlite:///' + store)
+        engine = create_async_engine('sqlite+aiosqlite:///' + store, connect_args={'timeout': 60})
         tasks, webhooks = DatabaseTaskStore(engine), DatabasePushNotificationConfigStore(engine)
+        await tasks.initialize()
+        await webhooks.initialize()
     else:
         tasks, webhooks = InMemoryTaskStore(), InMemoryPushNotificationConfigStore()
     handler = DefaultRequestHandler(

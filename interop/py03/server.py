@@ -147,8 +147,10 @@ async def serve(port, grpc_port, store):
     partners = AgentSkill(id='partners', name='Partners', description='Is for callers that are known.', tags=['test'])
     extended = public.model_copy(update={'skills': [*public.skills, partners]})
     if store:
-        engine = create_async_engine('sqlite+aiosqlite:///' + store)
+        engine = create_async_engine('sqlite+aiosqlite:///' + store, connect_args={'timeout': 60})
         tasks, webhooks = DatabaseTaskStore(engine), DatabasePushNotificationConfigStore(engine)
+        await tasks.initialize()
+        await webhooks.initialize()
     else:
         tasks, webhooks = InMemoryTaskStore(), InMemoryPushNotificationConfigStore()
     handler = DefaultRequestHandler(

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	a2agrpc "github.com/a2aproject/a2a-go/v2/a2agrpc/v1"
 	"github.com/a2aproject/a2a-go/v2/a2asrv"
 	"github.com/a2aproject/a2a-go/v2/a2asrv/push"
+	"github.com/a2aproject/a2a-go/v2/a2asrv/taskstore"
 	"google.golang.org/grpc"
 )
 
@@ -40,9 +42,14 @@ func serve(address, grpcAddress string) error {
 	extended.Skills = append(extended.Skills, a2a.AgentSkill{
 		ID: "partners", Name: "Partners", Description: "Is for callers that are known.", Tags: []string{"test"},
 	})
+	// Its default lists no task to a caller without a name.
+	tasks := taskstore.NewInMemory(&taskstore.InMemoryStoreConfig{
+		Authenticator: func(context.Context) (string, error) { return "anyone", nil },
+	})
 	handler := a2asrv.NewHandler(agent{},
 		a2asrv.WithCapabilityChecks(&public.Capabilities),
 		a2asrv.WithExtendedAgentCard(&extended),
+		a2asrv.WithTaskStore(tasks),
 		a2asrv.WithPushNotifications(push.NewInMemoryStore(), push.NewHTTPPushSender(&push.HTTPSenderConfig{AllowPrivateNetworks: true})),
 	)
 	mux := http.NewServeMux()
@@ -71,7 +78,7 @@ func card(address, grpcAddress string) *a2a.AgentCard {
 		SupportedInterfaces: []*a2a.AgentInterface{
 			a2a.NewAgentInterface("http://"+address+"/rpc", a2a.TransportProtocolJSONRPC),
 			a2a.NewAgentInterface("http://"+address, a2a.TransportProtocolHTTPJSON),
-			a2a.NewAgentInterface("http://"+grpcAddress, a2a.TransportProtocolGRPC),
+			a2a.NewAgentInterface(grpcAddress, a2a.TransportProtocolGRPC),
 		},
 		Capabilities:       a2a.AgentCapabilities{Streaming: true, PushNotifications: true, ExtendedAgentCard: true},
 		DefaultInputModes:  []string{"text/plain", "application/json"},
