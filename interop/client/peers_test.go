@@ -27,6 +27,9 @@ type peer struct {
 	command []string
 	// version is that of the protocol.
 	version string
+	// draft says that it is of 1.0 before 1.0: it knows no returnImmediately, and
+	// every send returns at once.
+	draft bool
 	// durable says that the SDK has a store that outlives the process.
 	durable bool
 	// bindings are those that both sides have.
@@ -40,6 +43,7 @@ func peers() []peer {
 		{id: "js", sdk: "@a2a-js/sdk", dir: "../js", version: "1.0", bindings: spoken, command: []string{"node", "server.js"}},
 		{id: "py", sdk: "a2a-sdk", dir: "../py", version: "1.0", bindings: spoken, durable: true, command: []string{"build/venv/bin/python", "server.py"}},
 		{id: "py03", sdk: "a2a-sdk of 0.3", dir: "../py03", version: "0.3", bindings: spoken, durable: true, command: []string{"venv/bin/python", "server.py"}},
+		{id: "java", sdk: "a2a-java", dir: "../java", version: "1.0", draft: true, bindings: []string{a2a.BindingREST}, command: []string{"java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "@build/arguments", "Server"}},
 	}
 }
 

@@ -101,15 +101,12 @@ func receiveToken(ctx context.Context, s *session) error {
 func (s *session) receive(ctx context.Context, hook a2a.TaskPushNotificationConfig) (push, error) {
 	r := newReceiver(s.t, s.agent.peer.version)
 	hook.URL = r.server.URL
-	answer, err := s.SendMessage(ctx, &a2a.SendMessageRequest{
+	task, err := s.request(ctx, &a2a.SendMessageRequest{
 		Message:       client.NewMessage(a2a.Text("slow 1")),
 		Configuration: &a2a.SendMessageConfiguration{ReturnImmediately: true, TaskPushNotificationConfig: &hook},
 	})
 	if err != nil {
 		return push{}, err
-	}
-	if answer.Task == nil {
-		return push{}, errNoTask
 	}
 	for {
 		select {
@@ -117,8 +114,8 @@ func (s *session) receive(ctx context.Context, hook a2a.TaskPushNotificationConf
 			switch {
 			case p.err != nil:
 				return p, p.err
-			case p.task != answer.Task.ID:
-				return p, fmt.Errorf("the push tells of task %q, want %q", p.task, answer.Task.ID)
+			case p.task != task.ID:
+				return p, fmt.Errorf("the push tells of task %q, want %q", p.task, task.ID)
 			case p.state == a2a.StateCompleted:
 				return p, nil
 			}

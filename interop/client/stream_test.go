@@ -302,6 +302,13 @@ func answerAfterRestart(ctx context.Context, s *session) error {
 	if err := s.agent.start(); err != nil {
 		return err
 	}
+	kept, err := s.GetTask(ctx, &a2a.GetTaskRequest{ID: task.ID})
+	if err != nil {
+		return err
+	}
+	if err := check(kept, a2a.StateInputRequired, ""); err != nil {
+		return err
+	}
 	next, err := s.send(ctx, client.FollowUp(task, a2a.Text("an answer")))
 	if err != nil {
 		return err

@@ -18,8 +18,9 @@ import (
 var taskCases = []testCase{
 	{"find the agent", "card", findAgent},
 	{"get the extended card", "extended", getExtendedCard},
-	{"send and get", "send get", sendAndGet},
-	{"send and fail", "send", sendAndFail},
+	{"send and get", "get", sendAndGet},
+	{"send and wait for the answer", "send", sendBlocking},
+	{"send and fail", "get", sendAndFail},
 	{"send many parts", "parts", sendParts},
 	{"get a message", "message", getMessage},
 	{"send at once and poll", "immediate get", sendAndPoll},
@@ -82,6 +83,17 @@ func sendAndGet(ctx context.Context, s *session) error {
 	}
 	if got.ContextID == "" || got.ContextID != task.ContextID {
 		return fmt.Errorf("the context is %q, and was %q", got.ContextID, task.ContextID)
+	}
+	return s.sent(1)
+}
+
+func sendBlocking(ctx context.Context, s *session) error {
+	task, err := s.request(ctx, &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text("slow 1"))})
+	if err != nil {
+		return err
+	}
+	if err := check(task, a2a.StateCompleted, chunks(10)); err != nil {
+		return err
 	}
 	return s.sent(1)
 }
@@ -295,24 +307,41 @@ func listPages(ctx context.Context, s *session) error {
 
 var errNoTask = errors.New("the answer is no task")
 
-// send sends a message and returns the task.
+// send sends a message and returns the task when the turn is over.
 func (s *session) send(ctx context.Context, m *a2a.Message) (*a2a.Task, error) {
-	answer, err := s.SendMessage(ctx, &a2a.SendMessageRequest{Message: m})
-	if err != nil {
-		return nil, err
+	task, err := s.request(ctx, &a2a.SendMessageRequest{Message: m})
+	if err != nil || !s.agent.peer.draft {
+		return task, err
 	}
-	if answer.Task == nil {
-		return nil, errNoTask
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		switch state := task.Status.State; {
+		case state.Terminal(), state.Interrupted() && m.TaskID == "":
+			return task, nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if task, err = s.GetTask(ctx, &a2a.GetTaskRequest{ID: task.ID}); err != nil {
+			return nil, err
+		}
 	}
-	return answer.Task, nil
 }
 
 // begin sends a message and does not wait for what comes of it.
 func (s *session) begin(ctx context.Context, command string) (*a2a.Task, error) {
-	answer, err := s.SendMessage(ctx, &a2a.SendMessageRequest{
-		Message:       client.NewMessage(a2a.Text(command)),
-		Configuration: &a2a.SendMessageConfiguration{ReturnImmediately: true},
-	})
+	r := &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text(command))}
+	if !s.agent.peer.draft {
+		r.Configuration = &a2a.SendMessageConfiguration{ReturnImmediately: true}
+	}
+	return s.request(ctx, r)
+}
+
+func (s *session) request(ctx context.Context, r *a2a.SendMessageRequest) (*a2a.Task, error) {
+	answer, err := s.SendMessage(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -82,7 +83,7 @@ func run(ctx context.Context, o options) (err error) {
 		defer s.stop()
 		env = append(env, c.name+"_URL=http://"+s.address+"/agents/"+c.agent+"/", c.name+"_LOG="+s.log)
 	}
-	var all []result
+	var all, ofAgents []result
 	failed := false
 	for _, s := range suites {
 		results := filepath.Join(dir, s.id+".jsonl")
@@ -91,15 +92,31 @@ func run(ctx context.Context, o options) (err error) {
 			return err
 		}
 		failed = out.report(s) || failed
-		all = append(all, out.results...)
+		if s.agents {
+			ofAgents = append(ofAgents, out.results...)
+		} else {
+			all = append(all, out.results...)
+		}
 	}
 	switch {
 	case failed:
-		return errors.New("a client does not get along with the server")
+		return errors.New("a client does not get along with a server")
 	case len(o.only) > 0 || o.filter != "":
 		return nil
 	}
-	return document(o.document, suites, all, o.write)
+	suites = slices.DeleteFunc(suites, func(s suite) bool { return s.agents })
+	clients, err := render(suites, all)
+	if err != nil {
+		return err
+	}
+	agents, err := renderAgents(suites, ofAgents)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		document(o.document, "tables", clients, o.write),
+		document(o.document, "tables of agents", agents, o.write),
+	)
 }
 
 // chosen returns the suites to run.
@@ -130,11 +147,11 @@ func (o outcome) report(s suite) (failed bool) {
 		switch r.Result {
 		case "pass":
 			passed++
-		case "not offered":
+		case "not offered", "cannot":
 			not++
 		default:
 			failed = true
-			fmt.Printf("failed: %s, %s\n", r.Case, r.Binding)
+			fmt.Printf("failed: %s, %s, %s\n", r.Case, r.SDK, r.Binding)
 		}
 	}
 	failed = failed || o.err != nil || passed == 0
@@ -145,7 +162,7 @@ func (o outcome) report(s suite) (failed bool) {
 	if failed || s.show {
 		fmt.Println(strings.TrimRight(o.details, "\n"))
 	}
-	fmt.Printf("%s  %-40s %3d cases passed, %d not offered, %s\n", verdict, s.title+" "+s.version, passed, not, o.took.Round(100*time.Millisecond))
+	fmt.Printf("%s  %-40s %3d cases passed, %d not offered or impossible, %s\n", verdict, s.title+" "+s.version, passed, not, o.took.Round(100*time.Millisecond))
 	if o.err != nil {
 		fmt.Printf("      %v\n", o.err)
 	}

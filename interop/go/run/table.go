@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -9,8 +8,11 @@ import (
 	"strings"
 )
 
+// operation is a row of a table.
+type operation struct{ id, name string }
+
 // operations are the rows of the table, and their names in the results.
-var operations = []struct{ id, name string }{
+var operations = []operation{
 	{"card", "agent card, from its address (A2A §8)"},
 	{"signed", "signature of the card (§8.4)"},
 	{"extended", "GetExtendedAgentCard (§3.1.11)"},
@@ -33,7 +35,7 @@ var operations = []struct{ id, name string }{
 }
 
 func name(id string) string {
-	for _, o := range operations {
+	for _, o := range slices.Concat(operations, ofAgents) {
 		if o.id == id {
 			return o.name
 		}
@@ -43,19 +45,11 @@ func name(id string) string {
 
 var short = map[string]string{"JSONRPC": "JSON-RPC", "HTTP+JSON": "HTTP+JSON", "GRPC": "gRPC"}
 
-// The marks in the document between which the tables stand.
-const (
-	begin = "<!-- tables: written by make -C interop table -->\n"
-	end   = "<!-- end of tables -->\n"
-)
-
-// document puts the tables into the document, or compares them with those that
-// are there.
-func document(path string, suites []suite, all []result, write bool) error {
-	tables, err := render(suites, all)
-	if err != nil {
-		return err
-	}
+// document puts tables into the document, between the marks of that name, or
+// compares them with those that are there.
+func document(path, name, tables string, write bool) error {
+	begin := "<!-- " + name + ": written by make -C interop table -->\n"
+	end := "<!-- end of " + name + " -->\n"
 	file, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -63,16 +57,16 @@ func document(path string, suites []suite, all []result, write bool) error {
 	before, rest, ok := strings.Cut(string(file), begin)
 	old, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		return fmt.Errorf("%s has no place for tables", path)
+		return fmt.Errorf("%s has no place for %s", path, name)
 	}
 	switch {
 	case old == tables:
-		fmt.Println("The tables of docs/interop.md are up to date.")
+		fmt.Printf("The %s of docs/interop.md are up to date.\n", name)
 		return nil
 	case write:
 		return os.WriteFile(path, []byte(before+begin+tables+end+after), 0o644)
 	default:
-		return errors.New("the tables of docs/interop.md are out of date; make -C interop table writes them:\n" + tables)
+		return fmt.Errorf("the %s of docs/interop.md are out of date; make -C interop table writes them:\n%s", name, tables)
 	}
 }
 
@@ -157,28 +151,43 @@ func (s suite) cell(operation, binding string, all []result) (string, error) {
 type limitation struct{ what, binding string }
 
 func (s suite) limits(all []result) []limitation {
-	on := map[string]map[string]bool{}
-	add := func(what, binding string) {
-		if on[what] == nil {
-			on[what] = map[string]bool{}
-		}
-		on[what][binding] = true
-	}
-	for _, r := range all {
-		if r.SDK == s.sdk && r.Limit != "" {
-			add(r.Limit, r.Binding)
-		}
-	}
+	found := s.shown(all)
 	for operation, what := range s.lacks {
 		for _, binding := range s.bindings {
-			add(name(operation)+": "+what, binding)
+			found.add(name(operation)+": "+what, binding)
 		}
 	}
-	var limits []limitation
-	for _, what := range slices.Sorted(maps.Keys(on)) {
+	return found.list()
+}
+
+// shown returns the limits that cases of an SDK have shown.
+func (s suite) shown(all []result) limitations {
+	found := limitations{}
+	for _, r := range all {
+		if r.SDK == s.sdk && r.Limit != "" {
+			found.add(r.Limit, r.Binding)
+		}
+	}
+	return found
+}
+
+// limitations has the bindings of each limit.
+type limitations map[string]map[string]bool
+
+func (l limitations) add(what, binding string) {
+	if l[what] == nil {
+		l[what] = map[string]bool{}
+	}
+	l[what][binding] = true
+}
+
+// list returns the limits in the order of their texts.
+func (l limitations) list() []limitation {
+	var list []limitation
+	for _, what := range slices.Sorted(maps.Keys(l)) {
 		var names []string
 		for _, binding := range bindings {
-			if on[what][binding] {
+			if l[what][binding] {
 				names = append(names, short[binding])
 			}
 		}
@@ -186,7 +195,7 @@ func (s suite) limits(all []result) []limitation {
 		if len(names) == len(bindings) {
 			where = "all"
 		}
-		limits = append(limits, limitation{what, where})
+		list = append(list, limitation{what, where})
 	}
-	return limits
+	return list
 }
