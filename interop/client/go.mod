@@ -8,9 +8,4 @@ require (
 	handoff.example/handoff v0.0.0
 )
 
-require (
-	github.com/go-json-experiment/json v1.27.2 // indirect
-	golang.org/x/text v0.44.0 // indirect
-)
-
 replace handoff.example/handoff => ../..
