@@ -48,7 +48,7 @@ func peers() []peer {
 }
 
 // spoken are the bindings of the client.
-var spoken = []string{a2a.BindingJSONRPC, a2a.BindingREST}
+var spoken = []string{a2a.BindingJSONRPC, a2a.BindingREST, a2a.BindingGRPC}
 
 // agent is the process of a peer.
 type agent struct {

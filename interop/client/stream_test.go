@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,11 +38,11 @@ func streamTask(ctx context.Context, s *session) error {
 	}
 	var seen client.Accumulator
 	artifacts := 0
-	if err := drain(stream, func(e *a2a.StreamResponse) {
-		seen.Add(e)
+	if err := drain(stream, func(e *a2a.StreamResponse) error {
 		if e.ArtifactUpdate != nil {
 			artifacts++
 		}
+		return seen.Add(e)
 	}); err != nil {
 		return err
 	}
@@ -102,7 +101,9 @@ func streamQuestion(ctx context.Context, s *session) error {
 			if err != nil {
 				return fmt.Errorf("turn %d: %w", i+1, err)
 			}
-			seen.Add(e)
+			if err := seen.Add(e); err != nil {
+				return err
+			}
 		}
 		stream.Close()
 		if err := check(seen.Task, want, ""); err != nil {
@@ -144,26 +145,25 @@ func subscribeRunning(ctx context.Context, s *session) error {
 func (s *session) follow(ctx context.Context, stream *client.Stream, seen *client.Accumulator, n int) error {
 	old := s.agent.peer.version == "0.3"
 	first := true
-	var begins error
-	err := drain(stream, func(e *a2a.StreamResponse) {
+	err := drain(stream, func(e *a2a.StreamResponse) error {
 		if first && e.Task == nil && !old {
-			begins = errors.New("the first event is not the task (A2A §3.1.6)")
+			return errors.New("the first event is not the task (A2A §3.1.6)")
 		}
 		first = false
-		seen.Add(e)
+		return seen.Add(e)
 	})
 	if old && errors.Is(err, client.ErrStreamCut) {
 		// It sometimes ends a subscription before it has told of the end.
 		seen.Task, err = s.Wait(ctx, stream.TaskID(), client.WaitOptions{Poll: true})
 	}
-	if err := cmp.Or(err, begins); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := check(seen.Task, a2a.StateCompleted, ""); err != nil {
 		return err
 	}
 	if old {
-		return nil // each of its streams adds the chunks to the task once more
+		return nil // each of its streams stores what it sees, over what the others store
 	}
 	// Some agents tell again what the first event had already: what the task has in
 	// the end is what they say when they are asked.
@@ -191,7 +191,9 @@ func (s *session) cut(ctx context.Context) (*client.Stream, *client.Accumulator,
 		case err != nil:
 			return nil, nil, fmt.Errorf("the stream that is cut after %d chunks: %w", artifacts, err)
 		}
-		seen.Add(e)
+		if err := seen.Add(e); err != nil {
+			return nil, nil, err
+		}
 		if e.ArtifactUpdate != nil {
 			if artifacts++; artifacts == 2 {
 				s.proxy.cut()
@@ -231,17 +233,16 @@ func waitThroughCut(ctx context.Context, s *session) error {
 	if err := check(answer.Task, a2a.StateCompleted, ""); err != nil {
 		return err
 	}
+	if s.agent.peer.version == "0.3" {
+		return s.sent(1) // as in follow
+	}
 	// The agent may tell again what the client has already.
 	task, err := s.GetTask(ctx, &a2a.GetTaskRequest{ID: answer.Task.ID})
 	if err != nil {
 		return err
 	}
-	want := chunks(20)
-	if s.agent.peer.version == "0.3" {
-		want = "" // as in follow
-	}
-	if err := check(task, a2a.StateCompleted, want); err != nil {
-		return err
+	if err := check(task, a2a.StateCompleted, chunks(20)); err != nil {
+		return fmt.Errorf("asked afterwards: %w", err)
 	}
 	return s.sent(1)
 }
@@ -271,15 +272,14 @@ func cancelStreaming(ctx context.Context, s *session) error {
 		return err
 	}
 	canceled := false
-	if err := drain(stream, func(e *a2a.StreamResponse) {
-		if e.ArtifactUpdate != nil && !canceled {
-			canceled = true
-			_, err = s.CancelTask(ctx, &a2a.CancelTaskRequest{ID: e.ArtifactUpdate.TaskID})
+	if err := drain(stream, func(e *a2a.StreamResponse) error {
+		if e.ArtifactUpdate == nil || canceled {
+			return nil
 		}
-	}); err != nil {
+		canceled = true
+		_, err := s.CancelTask(ctx, &a2a.CancelTaskRequest{ID: e.ArtifactUpdate.TaskID})
 		return err
-	}
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	if stream.State() != a2a.StateCanceled {
@@ -296,7 +296,7 @@ func answerAfterRestart(ctx context.Context, s *session) error {
 	s.agent.kill()
 	s.proxy.cut()
 	_, err = s.GetTask(ctx, &a2a.GetTaskRequest{ID: task.ID})
-	if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindConnect {
+	if _, ok := errors.AsType[*client.TransportError](err); !ok {
 		return fmt.Errorf("the error while the agent is away is %w", err)
 	}
 	if err := s.agent.start(); err != nil {
@@ -327,12 +327,14 @@ func (s *session) stream(ctx context.Context, m *a2a.Message) (*client.Stream, e
 }
 
 // drain reads a stream to its end.
-func drain(stream *client.Stream, observe func(*a2a.StreamResponse)) error {
+func drain(stream *client.Stream, observe func(*a2a.StreamResponse) error) error {
 	for e, err := range stream.All() {
+		if err == nil {
+			err = observe(e)
+		}
 		if err != nil {
 			return err
 		}
-		observe(e)
 	}
 	return nil
 }
