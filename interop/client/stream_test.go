@@ -263,7 +263,7 @@ func pollAfterCut(ctx context.Context, s *session) error {
 }
 
 func cancelStreaming(ctx context.Context, s *session) error {
-	brief, err := s.With(func(o *client.Options) { o.IdleTimeout = 5 * time.Second })
+	brief, err := s.With(func(o *client.Options) { o.IdleTimeout = 10 * time.Second })
 	if err != nil {
 		return err
 	}

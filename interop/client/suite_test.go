@@ -47,7 +47,7 @@ func TestClient(t *testing.T) {
 		t.Run(p.id, func(t *testing.T) {
 			t.Parallel()
 			// In the memory of 0.3, every stream of a task adds its artifacts again.
-			a := newAgent(t, p, p.version == "0.3")
+			a := newAgent(t, p, false)
 			for _, binding := range p.bindings {
 				t.Run(short[binding], func(t *testing.T) {
 					t.Parallel()

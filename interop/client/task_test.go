@@ -194,16 +194,23 @@ func (s *session) answer(ctx context.Context, command string, state a2a.TaskStat
 		return fmt.Errorf("the agent does not ask %q: %s", question, task.AppendJSON(nil))
 	}
 	next, err := s.send(ctx, client.FollowUp(task, a2a.Text("an answer")))
+	for s.agent.peer.version == "0.3" && errors.Is(err, &a2a.Error{Code: a2a.CodeInternal}) {
+		// It has asked a moment before the turn is over, and may have taken the
+		// answer all the same.
+		if err = wait(ctx); err != nil {
+			break
+		}
+		if next, err = s.GetTask(ctx, &a2a.GetTaskRequest{ID: task.ID}); err == nil && !next.Status.State.Terminal() {
+			next, err = s.send(ctx, client.FollowUp(task, a2a.Text("an answer")))
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("answer: %w", err)
 	}
 	if next.ID != task.ID || next.ContextID != task.ContextID {
 		return fmt.Errorf("the answer belongs to task %s of context %s, want %s of %s", next.ID, next.ContextID, task.ID, task.ContextID)
 	}
-	if err := check(next, a2a.StateCompleted, "an answer"); err != nil {
-		return err
-	}
-	return s.sent(2)
+	return check(next, a2a.StateCompleted, "an answer")
 }
 
 func cancelRunning(ctx context.Context, s *session) error {
@@ -219,19 +226,27 @@ func cancelWaiting(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
 	for {
 		err := s.cancel(ctx, task.ID)
 		if !errors.Is(err, &a2a.Error{Code: a2a.CodeInternal}) && !errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotCancelable}) {
 			return err
 		}
 		// a2a-go has answered a moment before the turn is over.
-		select {
-		case <-again.C:
-		case <-ctx.Done():
+		if wait(ctx) != nil {
 			return err
 		}
+	}
+}
+
+// wait waits before a peer is asked again.
+func wait(ctx context.Context) error {
+	again := time.NewTimer(100 * time.Millisecond)
+	defer again.Stop()
+	select {
+	case <-again.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -313,17 +328,13 @@ func (s *session) send(ctx context.Context, m *a2a.Message) (*a2a.Task, error) {
 	if err != nil || !s.agent.peer.draft {
 		return task, err
 	}
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
 	for {
 		switch state := task.Status.State; {
 		case state.Terminal(), state.Interrupted() && m.TaskID == "":
 			return task, nil
 		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := wait(ctx); err != nil {
+			return nil, err
 		}
 		if task, err = s.GetTask(ctx, &a2a.GetTaskRequest{ID: task.ID}); err != nil {
 			return nil, err

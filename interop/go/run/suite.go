@@ -74,7 +74,7 @@ func suites(filter string) ([]suite, error) {
 	}
 	ours := suite{
 		id: "client", title: "our client and their agents", dir: "../client", agents: true,
-		command: []string{"go", "test", "-count=1", "-timeout=5m", "-parallel=24", "."},
+		command: []string{"go", "test", "-count=1", "-timeout=5m", "-parallel=16", "."},
 	}
 	pins := map[string]string{"go": "go.mod", "js": "package.json", "py": "requirements.txt", "py03": "requirements.txt", "java": "pom.xml"}
 	for i := range all {

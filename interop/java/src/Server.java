@@ -94,9 +94,20 @@ public final class Server {
         http.createContext("/rpc", server::call);
         http.createContext("/", server::request);
         http.start();
+        server.warmUp();
         System.out.println("ready");
         while (System.in.read() >= 0) {}
         System.exit(0);
+    }
+
+    /** Loads classes, for which the first requests would have no time: the SDK waits a few seconds for an agent. */
+    private void warmUp() {
+        for (String text : List.of("echo", "ask", "fail", "burst 3", "message")) {
+            String body = """
+                    {"message":{"messageId":"1","role":"ROLE_USER","parts":[{"text":"%s"}]},"configuration":{"blocking":true}}"""
+                    .formatted(text);
+            rest.sendMessage(new ServerCallContext(UnauthenticatedUser.INSTANCE, new HashMap<>(), Set.of(), "1.0"), "", body);
+        }
     }
 
     private static AgentCard card(String base) {
