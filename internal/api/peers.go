@@ -150,7 +150,7 @@ func peerError(err error) error {
 // refused reports whether an error says what a caller has to know: what the
 // directory refuses, and what the peer has answered, which is no answer of ours.
 func refused(err error) bool {
-	for _, one := range []error{peer.ErrNoKey, peer.ErrNoLogin, peer.ErrNothingToPin} {
+	for _, one := range []error{peer.ErrNoKey, peer.ErrNoLogin, peer.ErrNothingToPin, peer.ErrBusy} {
 		if errors.Is(err, one) {
 			return true
 		}

@@ -26,7 +26,8 @@ const (
 
 const (
 	loginTime   = 10 * time.Minute
-	maxLogins   = 32 // under way to one peer
+	maxLogins   = 500 // under way to one peer
+	maxOwn      = 4   // of one user
 	maxCode     = 4 << 10
 	loginCookie = "handoff_login"
 )
@@ -93,11 +94,7 @@ func (d *Directory) Login(ctx context.Context, name string, user User) (*Login, 
 	address.RawQuery = q.Encode()
 	l.Address = address.String()
 	err = d.changeWallet(ctx, name, func(w *wallet) error {
-		if len(w.Logins) >= maxLogins {
-			w.Logins = w.Logins[1:]
-		}
-		w.Logins = append(w.Logins, l)
-		return nil
+		return w.begin(l)
 	})
 	if err != nil {
 		return nil, err
@@ -186,7 +183,7 @@ func (d *Directory) loginOf(ctx context.Context, state string) (*entry, *login, 
 	if err != nil {
 		return nil, nil, err
 	}
-	row, err := d.rows.get(ctx, name, 0)
+	row, err := d.rows.get(ctx, name, time.Second) // whoever guesses asks the store no more often
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,6 +197,28 @@ func (d *Directory) loginOf(ctx context.Context, state string) (*entry, *login, 
 	}
 	return e, &w.Logins[i], nil
 }
+
+// begin adds a login. A user who begins more than a few loses the first of them,
+// and nobody else does.
+func (w *wallet) begin(l login) error {
+	own := 0
+	for i := len(w.Logins) - 1; i >= 0; i-- {
+		if w.Logins[i].User != l.User {
+			continue
+		}
+		if own++; own >= maxOwn {
+			w.Logins = slices.Delete(w.Logins, i, i+1)
+		}
+	}
+	if len(w.Logins) >= maxLogins {
+		return ErrBusy
+	}
+	w.Logins = append(w.Logins, l)
+	return nil
+}
+
+// ErrBusy says that too many logins to a peer are under way.
+var ErrBusy = errors.New("too many logins to this peer are under way; try again in ten minutes")
 
 // index returns the place of the login of a state, or -1.
 func (w *wallet) index(state string, now time.Time) int {

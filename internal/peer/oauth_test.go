@@ -364,6 +364,33 @@ func TestALoginWorksOnceAndInOneBrowser(t *testing.T) {
 	}
 }
 
+func TestLoginsOfOneUserDoNotDriveOutThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	d, browser := people(t, i, newAgent(t, cardWith("")), ", per_user: true")
+	begin := func(subject string) string {
+		login, err := d.Login(t.Context(), "p", peer.User{Subject: subject})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return login.URL
+	}
+	alice, first := begin("alice"), begin("mallory")
+	for range 10 {
+		begin("mallory")
+	}
+	for address, want := range map[string]int{alice: http.StatusOK, first: http.StatusNotFound} {
+		response, err := browser.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %d", address, response.StatusCode)
+		}
+	}
+}
+
 func TestTokensAreSealedAndInNoLog(t *testing.T) {
 	t.Parallel()
 	i, kept := newIssuer(t), openStore(t)
