@@ -1,9 +1,11 @@
 package handoff_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,14 +27,14 @@ func nodeOf(t *testing.T, text string) (node *handoff.Node, file string, at *htt
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err = handoff.New(c, handoff.Options{Authenticator: everybody{}})
+	node, err = handoff.New(c, handoff.Options{Authenticator: everybody{}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	at = httptest.NewServer(node)
 	t.Cleanup(func() {
 		at.Close()
-		if err := node.Shutdown(t.Context()); err != nil {
+		if err := node.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
