@@ -196,6 +196,7 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 	spec.NoLineage, spec.CallerGrants = !c.Lineage, c.Grants == config.GrantsCaller
 	if peer := c.Run.Relay; peer != "" {
 		spec.Peer, spec.Answers, spec.FirstStepWait = peer, engine.AnswersTask, 0
+		spec.Limits.Inactivity, spec.Limits.Total = 0, 0 // a turn follows the peer for as long as that works
 	}
 	return spec
 }

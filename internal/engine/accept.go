@@ -499,7 +499,9 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 		Events: []store.Event{messageEvent(&message)},
 		Claim:  claim, Webhook: q.Webhook, MaxWebhooks: q.MaxWebhooks, Finish: q.finish,
 	}
-	e.leave(c, row, answered(q))
+	if row.State.Interrupted() {
+		e.leave(c, row, answered(q))
+	}
 	if claim != nil {
 		claim.Task = row.ID
 	}

@@ -187,7 +187,7 @@ func (e *Engine) passOn(c *store.Change, row *store.Task, message *a2a.Message) 
 		c.Guard.AllRead, c.Set.ReadAll = true, true
 	}
 	key := rand.Text()
-	c.Result = &store.Result{Key: "handoff:forward:" + key, Value: message.AppendJSON(nil)}
+	c.Result = &store.Result{Key: forwardKey(key), Value: message.AppendJSON(nil)}
 	c.Jobs = append(c.Jobs, store.Job{Kind: JobForward, Task: row.ID, Turn: row.Turn, Key: key, Due: soon()})
 	c.Events = append(c.Events, statusEvent(row.ID, row.Context, working, nil, nil))
 }
@@ -197,7 +197,7 @@ const forwarded = 30 * 24 * time.Hour
 
 // forward sends a message down to the task that asked for it, once.
 func (e *Engine) forward(ctx context.Context, row *store.Task, job *store.Job) error {
-	kept, err := e.store.Result(ctx, row.Key, "handoff:forward:"+job.Key)
+	kept, err := e.store.Result(ctx, row.Key, forwardKey(job.Key))
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,17 @@ import (
 	"handoff.example/handoff/internal/store"
 )
 
+// keptPrefix begins the keys of what the engine keeps with a task among the
+// results of its agent.
+const keptPrefix = "handoff:"
+
 // Keys of what is kept with a task that delegates, by its turn.
-func delegateKey(turn int) string { return "handoff:delegate:" + strconv.Itoa(turn) } // the step
-func refusedKey(turn int) string  { return "handoff:refused:" + strconv.Itoa(turn) }  // why nothing came of it
-func heardKey(turn int) string    { return "handoff:heard:" + strconv.Itoa(turn) }    // the last status of the child that was passed up
+func delegateKey(turn int) string { return keptPrefix + "delegate:" + strconv.Itoa(turn) } // the step
+func refusedKey(turn int) string  { return keptPrefix + "refused:" + strconv.Itoa(turn) }  // why nothing came of it
+func heardKey(turn int) string    { return keptPrefix + "heard:" + strconv.Itoa(turn) }    // the last status of the child that was passed up
+
+// forwardKey is the key of a message that goes down, which has a name of its own.
+func forwardKey(name string) string { return keptPrefix + "forward:" + name }
 
 // childID is the id of the task that a turn of a task makes. It follows from the
 // two, so that there is one however often it is made.

@@ -157,7 +157,7 @@ func (r *run) interrupted(t *ticket) {
 // enqueue waits until the turn can run. A new task becomes visible meanwhile, as
 // SUBMITTED.
 func (r *run) enqueue(t *ticket) bool {
-	if r.row.Key == 0 && r.spec.Answers != AnswersMessage {
+	if r.row.Key == 0 && (r.spec.Answers != AnswersMessage || r.delegation != nil) {
 		r.row.State = a2a.StateSubmitted
 		if err := r.commit(&store.Change{}, outcome{}); err != nil {
 			r.refuse(refusedDelegation(err, r.delegation))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
@@ -157,6 +158,9 @@ func (r *run) Result(ctx context.Context, key string) (a2a.JSON, error) {
 
 // SaveResult keeps a result, fenced like every write of the turn.
 func (r *run) SaveResult(ctx context.Context, key string, value a2a.JSON) error {
+	if strings.HasPrefix(key, keptPrefix) {
+		return fmt.Errorf("keys that begin with %s are the engine's own", keptPrefix)
+	}
 	if err := r.visible(ctx); err != nil {
 		return err
 	}
