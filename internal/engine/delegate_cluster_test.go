@@ -150,7 +150,8 @@ func TestOutcomeAfterADeath(t *testing.T) {
 func TestNewsOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	heard, begun := make(chan struct{}, 4), make(chan struct{})
-	peer := &engine.Spec{ID: "peer:p", Peer: "p", Answers: engine.AnswersTask, OnInterrupt: engine.InterruptResume,
+	peer := &engine.Spec{
+		ID: "peer:p", Peer: "p", Answers: engine.AnswersTask, OnInterrupt: engine.InterruptResume,
 		Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
 			if turn.Number > 1 {
 				return nil
@@ -166,7 +167,8 @@ func TestNewsOfOtherNodes(t *testing.T) {
 				}
 			}
 			return turn.Emit(agent.Step{Wait: &agent.Wait{Callback: true}})
-		})}
+		}),
+	}
 	nodes := newCluster(t, 2, bustest.Faults{}, peer)
 	task := nodes[0].send(t, request(peer, "go", atOnce))
 	<-begun
