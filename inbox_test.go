@@ -101,3 +101,96 @@ func TestALinkAnswersATask(t *testing.T) {
 		t.Errorf("the task: %+v, %v", task, err)
 	}
 }
+
+const chained = `
+store: sqlite:tasks.db
+secret_key: 0123456789abcdef0123456789abcdef
+inbox: {webhook: {url: HOOK, links: true}}
+agents:
+  one: {name: One, description: Hands on., version: 1.0.0, skills: [{id: a, name: A, description: a, tags: [x]}], run: {script: *two}}
+  two: {name: Two, description: Hands on., version: 1.0.0, skills: [{id: a, name: A, description: a, tags: [x]}], run: {script: *three}}
+  three: {name: Three, description: Hands on., version: 1.0.0, skills: [{id: a, name: A, description: a, tags: [x]}], run: {script: *leaf}}
+  leaf:
+    name: Leaf
+    description: Asks.
+    version: 1.0.0
+    skills: [{id: a, name: A, description: a, tags: [x]}]
+    run:
+      script:
+        - when: {grant: approve}
+          do: [{complete: paid}]
+        - when: {text: "^qty"}
+          do: [{authorize: "Pay {{.Text}}?", operation: pay}]
+        - do: [{ask: How many?, schema: {type: object, required: [qty], properties: {qty: {type: integer}}}}]
+`
+
+// TestThreeHopsAreAnsweredAtTheRoot lets the last of four agents ask and want an
+// approval (A2A §7.6): each is one item, of the task at the root.
+func TestThreeHopsAreAnsweredAtTheRoot(t *testing.T) {
+	t.Parallel()
+	type notice struct {
+		Link string
+		Item struct{ ID, Task, Kind, Text, Operation string }
+	}
+	notices := make(chan notice, 10)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var n notice
+		if err := json.UnmarshalRead(r.Body, &n, json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Error(err)
+		}
+		notices <- n
+	}))
+	defer hook.Close()
+	text := strings.ReplaceAll(chained, "HOOK", hook.URL)
+	for _, to := range []string{"two", "three", "leaf"} {
+		text = strings.ReplaceAll(text, "*"+to, "[{when: {outcome: completed}, do: [{complete: '"+to+" says {{.Outcome}}'}]}, {when: {outcome: over}, do: [{fail: '{{.Outcome}}'}]}, {do: [{delegate: {to: "+to+", message: '{{.Text}}'}}]}]")
+	}
+	_, server := start(t, load(t, filepath.Join(t.TempDir(), "handoff.yaml"), text), handoff.Options{})
+	agent := dial(t, server.URL+"/agents/one/", client.Options{})
+	task := send(t, agent, client.NewMessage(a2a.Text("go")))
+	follow := func(n notice, values url.Values) {
+		t.Helper()
+		at := server.URL + n.Link[strings.Index(n.Link, "/inbox/"):]
+		response, err := server.Client().PostForm(at, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if body, err := io.ReadAll(response.Body); err != nil || response.StatusCode != 200 {
+			t.Fatalf("%d: %s, %v", response.StatusCode, body, err)
+		}
+	}
+	question := <-notices
+	if question.Item.Task != task.ID || question.Item.Kind != "question" || question.Item.Text != "How many?" {
+		t.Errorf("asked: %+v", question)
+	}
+	follow(question, url.Values{"action": {"answer"}, "f0": {"3"}})
+	request := <-notices
+	if request.Item.Task != task.ID || request.Item.Kind != "grant" || request.Item.Text != "Pay qty: 3?" || request.Item.Operation != "pay" {
+		t.Errorf("to be approved: %+v", request)
+	}
+	events, err := agent.SubscribeToTask(t.Context(), &a2a.SubscribeToTaskRequest{ID: task.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	follow(request, url.Values{"action": {"approve"}})
+	var last *a2a.TaskStatus
+	for last == nil || !last.State.Terminal() {
+		event, err := events.Next()
+		if err != nil {
+			t.Fatalf("after %+v: %v", last, err)
+		}
+		if event.StatusUpdate != nil {
+			last = &event.StatusUpdate.Status
+		}
+	}
+	if last.State != a2a.StateCompleted || last.Message.Text() != "two says three says leaf says paid" {
+		t.Errorf("in the end: %+v", last)
+	}
+	select {
+	case n := <-notices:
+		t.Errorf("one item too many: %+v", n)
+	default:
+	}
+}
