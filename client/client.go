@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 
 	"handoff.example/handoff/a2a"
@@ -87,6 +88,19 @@ func (c *Client) With(change func(*Options)) (*Client, error) {
 	opts := c.opts
 	change(&opts)
 	return New(c.card, opts)
+}
+
+// CloseIdleConnections closes the connections that no call uses: those of
+// Options.HTTPClient, and those that gRPC has beside them. The client can be used
+// on.
+func (c *Client) CloseIdleConnections() {
+	c.opts.HTTPClient.CloseIdleConnections()
+	for _, r := range c.routes {
+		if strings.EqualFold(r.iface.ProtocolBinding, a2a.BindingGRPC) {
+			(&http.Client{Transport: c.opts.http2.transport()}).CloseIdleConnections()
+			return
+		}
+	}
 }
 
 // Card returns the agent's card. It must not be changed.

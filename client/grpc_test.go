@@ -231,6 +231,34 @@ func TestGRPCOverTLS(t *testing.T) {
 	}
 }
 
+// Connections are shared by the clients of one http.Client, and can be closed.
+func TestConnectionsOfGRPC(t *testing.T) {
+	onEach(t, func(t *testing.T, binding string) {
+		addresses := map[string]bool{}
+		p := newPeer(t, binding, func(x *exchange) {
+			addresses[x.r.RemoteAddr] = true
+			x.result(task("t-1", "TASK_STATE_WORKING"))
+		})
+		c := p.client(t, client.Options{})
+		other, err := c.With(func(o *client.Options) { o.CallTimeout = time.Hour })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, each := range []*client.Client{c, other} {
+			if err := getTask(t.Context(), each); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(addresses) != 1 {
+			t.Errorf("%d connections", len(addresses))
+		}
+		other.CloseIdleConnections()
+		if err := getTask(t.Context(), c); err != nil || len(addresses) != 2 {
+			t.Errorf("%v over %d connections", err, len(addresses))
+		}
+	})
+}
+
 // Addresses of gRPC may come without a scheme.
 func TestAddressesOfGRPC(t *testing.T) {
 	t.Parallel()
