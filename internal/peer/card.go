@@ -29,6 +29,8 @@ const (
 	// cardRetry is the time after which a peer whose card could not be had is
 	// asked again, where there is a card to go on with.
 	cardRetry = 15 * time.Second
+	// failurePause is that time where there is none.
+	failurePause = 2 * time.Second
 )
 
 // entry is a peer of one configuration.
@@ -286,6 +288,9 @@ func (d *Directory) ensure(ctx context.Context, e *entry, now bool) (*current, *
 	if !now && !e.due(d.now(), row) {
 		return d.usable(e, row)
 	}
+	if err := e.justFailed(d.now(), row); err != nil && !now {
+		return nil, nil, err
+	}
 	select {
 	case e.fetching <- struct{}{}:
 		defer func() { <-e.fetching }()
@@ -298,12 +303,16 @@ func (d *Directory) ensure(ctx context.Context, e *entry, now bool) (*current, *
 		}
 		return d.usable(e, row)
 	}
+	if err := e.justFailed(d.now(), row); err != nil && !now {
+		return nil, nil, err
+	}
 	if now {
 		e.cards = &client.CardCache{} // somebody wants to know what the peer says at this moment
 	}
 	f, err := e.fetch(ctx)
-	if err != nil && ctx.Err() != nil {
-		return nil, nil, err // nobody waits for it any more: that says nothing of the peer
+	_, login := errors.AsType[*LoginError](err)
+	if err != nil && (ctx.Err() != nil || login && e.known(row) == nil) {
+		return nil, nil, err // that nobody waits any more, or that one user has to log in, says nothing of the peer
 	}
 	e.mu.Lock()
 	e.checked, e.failure = d.now(), err
@@ -336,6 +345,20 @@ func (e *entry) due(now time.Time, row *store.Peer) bool {
 		return now.Sub(e.checked) >= cardRetry
 	}
 	return now.Sub(e.checked) >= cardAge
+}
+
+// justFailed returns why a card that is needed could not be had a moment ago, so
+// that a peer that is down is not asked by one call after the other.
+func (e *entry) justFailed(now time.Time, row *store.Peer) error {
+	if e.known(row) != nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failure == nil || now.Sub(e.checked) >= failurePause {
+		return nil
+	}
+	return e.failure
 }
 
 // usable returns the card in use, or a *HeldError.

@@ -3,9 +3,13 @@ package peer_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -180,6 +184,36 @@ func TestAStartWhileThePeerIsDown(t *testing.T) {
 	use(t, d, `supplier: {card: "`+a.URL+`", signatures: {policy: require, jku: ["https://keys.example"]}}`)
 	if _, _, err := d.Client(t.Context(), "supplier", peer.User{}); err == nil {
 		t.Error("the card that was kept is taken without a signature")
+	}
+}
+
+// Calls that wait for the card of a peer that is down do not ask it one after the
+// other.
+func TestAPeerThatIsDownIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, "down", http.StatusBadGateway)
+	}))
+	t.Cleanup(s.Close)
+	at := &clock{time.Now()}
+	d := directory(t, `p: {card: "`+s.URL+`/card.json"}`, func(o *peer.Options) { o.Now = at.now })
+	var calls sync.WaitGroup
+	for range 20 {
+		calls.Go(func() {
+			if _, _, err := d.Client(t.Context(), "p", peer.User{}); err == nil {
+				t.Error("there is a card")
+			}
+		})
+	}
+	calls.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	at.at = at.at.Add(3 * time.Second)
+	if _, _, err := d.Client(t.Context(), "p", peer.User{}); err == nil || asked.Load() != 2 {
+		t.Errorf("%v, asked %d times", err, asked.Load())
 	}
 }
 

@@ -78,7 +78,7 @@ func (c *checking) add(name string, r Result, detail, do string, took time.Durat
 func (c *checking) run(ctx context.Context, user User) {
 	d, e := c.directory, c.entry
 	began := d.now()
-	current, _, err := d.ensure(ctx, e, true)
+	current, _, err := d.ensure(WithUser(ctx, user), e, true)
 	took := d.now().Sub(began)
 	e.mu.Lock()
 	failure := e.failure

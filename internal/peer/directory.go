@@ -334,7 +334,7 @@ func (d *Directory) Client(ctx context.Context, name string, user User) (*client
 	if err != nil {
 		return nil, nil, err
 	}
-	current, row, err := d.ensure(ctx, e, false)
+	current, row, err := d.ensure(WithUser(ctx, user), e, false)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -241,6 +241,30 @@ func people(t *testing.T, i *issuer, a *agent, more string, change ...func(*peer
 	return d, browser
 }
 
+// Row 139: a card that only those see who have logged in.
+func TestTheCardOfAPeerThatPeopleLogInTo(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	a := newAgent(t, cardWith(asks([]string{bearerScheme}, "b")))
+	a.accept, a.closed = i.accepts, true
+	d, browser := people(t, i, a, ", per_user: true")
+	alice := peer.User{Subject: "alice"}
+	_, _, err := d.Client(t.Context(), "p", alice)
+	if e, ok := errors.AsType[*peer.LoginError](err); !ok || e.User != alice {
+		t.Fatal(err)
+	}
+	login, err := d.Login(t.Context(), "p", alice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, page := confirm(t, browser, login.URL); status != http.StatusOK {
+		t.Fatal(page)
+	}
+	if err := ask(t.Context(), dial(t, d, "p", alice)); !errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) {
+		t.Error(err)
+	}
+}
+
 // Row 139: two users through one client, each with a token of its own.
 func TestEachUserLogsIn(t *testing.T) {
 	t.Parallel()
