@@ -40,6 +40,7 @@ type bench struct {
 	path     string
 	link     ledger.Link
 	stuck    time.Duration
+	recall   time.Duration
 	receiver *httptest.Server
 	keys     *http.Client
 	openErr  atomic.Pointer[error]
@@ -88,7 +89,7 @@ func (d *dying) Commit(ctx context.Context, c *store.Change) error {
 func newBench(t *testing.T, peer *faultyPeer, change ...func(*bench)) *bench {
 	t.Helper()
 	b := &bench{
-		t: t, peer: peer, path: filepath.Join(t.TempDir(), "tasks.db"), stuck: time.Hour,
+		t: t, peer: peer, path: filepath.Join(t.TempDir(), "tasks.db"), stuck: time.Hour, recall: time.Minute,
 		link: ledger.Link{
 			Stream: true, Push: true, Poll: true, Quiet: 300 * time.Millisecond, PollMin: 30 * time.Millisecond,
 			PollMax: 150 * time.Millisecond, Answer: 500 * time.Millisecond, Connect: time.Second,
@@ -154,7 +155,7 @@ func (b *bench) open(dieAt int64, after bool) {
 	n.ledger = ledger.New(ledger.Options{
 		Store: n.dying, Scope: store.ForAll(), Engine: n.engine, Peers: b, Sealer: plainSealer{}, Keys: b.keys,
 		BaseURL: func() string { return b.receiver.URL }, Stuck: b.stuck, Backoff: 20 * time.Millisecond,
-		MaxBackoff: 100 * time.Millisecond, Recall: time.Minute, PushBytes: 64 << 10, Logger: quiet,
+		MaxBackoff: 100 * time.Millisecond, Recall: b.recall, PushBytes: 64 << 10, Logger: quiet,
 		Due: func(at time.Time) { n.jobs.Due(at) },
 	})
 	n.spec = &engine.Spec{

@@ -124,7 +124,7 @@ func (w *work) after(ctx context.Context, how pass, err error) (more bool, _ err
 		if err := w.save(ctx, nil, w.pollJob(0, w.link.PollMin)); err != nil {
 			return false, err
 		}
-		return false, w.end(ctx, waitFor(safety))
+		return false, w.end(ctx, parked())
 	case passQuiet:
 		if err := w.see(ctx); err != nil || w.over {
 			return false, err
@@ -147,7 +147,7 @@ func (w *work) park(ctx context.Context) error {
 		if err := w.save(ctx, nil); err != nil {
 			return err
 		}
-		return w.end(ctx, waitFor(safety))
+		return w.end(ctx, parked())
 	}
 	w.d.Channel = store.ChannelPoll
 	wait := w.link.PollMin
@@ -157,7 +157,7 @@ func (w *work) park(ctx context.Context) error {
 	if err := w.save(ctx, nil, w.pollJob(0, wait)); err != nil {
 		return err
 	}
-	return w.end(ctx, waitFor(safety))
+	return w.end(ctx, parked())
 }
 
 // pause waits, unless the turn ends.

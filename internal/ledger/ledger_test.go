@@ -1,13 +1,18 @@
 package ledger_test
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/client"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/ledger"
 	"handoff.example/handoff/internal/store"
@@ -758,4 +763,114 @@ func TestASecondOpenDelegationOfARefIsRefused(t *testing.T) {
 	}
 	b.send("x", ref(true))
 	b.eventually("both are sent", func() bool { n, _ := p.count(); return n == 2 })
+}
+
+// The three clocks are named in errors, and the deadline ends a delegation.
+func TestClocks(t *testing.T) {
+	t.Parallel()
+	t.Run("connect", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		b := newBench(t, p)
+		var never error = &client.TransportError{Kind: client.KindTimeout, Op: "GetAgentCard", Err: context.DeadlineExceeded}
+		b.openErr.Store(&never)
+		id := b.send("x")
+		b.eventually("it is named", func() bool { return strings.Contains(b.row(id).Error, "(clock: connect)") })
+	})
+	t.Run("answer", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.failAlways("SendStreamingMessage", hangBefore)
+		b := newBench(t, p)
+		id := b.send("x")
+		b.eventually("it is named", func() bool {
+			return strings.Contains(texts(b.get(id)), "did not answer the message within 500ms (clock: answer)")
+		})
+	})
+	t.Run("deadline", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.fail("SendStreamingMessage", dropBefore)
+		b := newBench(t, p)
+		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(500 * time.Millisecond) })
+		task := b.until(id, a2a.StateFailed)
+		if !strings.Contains(texts(task), "deadline") {
+			t.Errorf("it says %q", texts(task))
+		}
+		if d := b.row(id); d.Send != store.SendUnknown && d.Send != store.SendLost {
+			t.Errorf("the row is %+v", d)
+		}
+		p.checkSends()
+	})
+	t.Run("deadline of what the peer works at", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
+		b := newBench(t, p)
+		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(500 * time.Millisecond) })
+		b.until(id, a2a.StateFailed)
+		b.eventually("the peer is told", func() bool { return b.row(id).RemoteState == a2a.StateCanceled })
+	})
+}
+
+// A message that nobody has answered when the peer could not be told to cancel
+// for as long as it is told is lost.
+func TestAMessageThatIsLost(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	p.fail("SendStreamingMessage", dropBefore)
+	b := newBench(t, p, func(b *bench) { b.recall = 300 * time.Millisecond })
+	id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(200 * time.Millisecond) })
+	b.until(id, a2a.StateFailed)
+	b.eventually("it is lost", func() bool { return b.row(id).Send == store.SendLost })
+}
+
+// Row 92: an artifact of 9 MB arrives whole.
+func TestRow92_ALargeArtifact(t *testing.T) {
+	t.Parallel()
+	content := make([]byte, 9<<20)
+	for i := range content {
+		content[i] = byte(i * 7)
+	}
+	for name, change := range map[string]func(*a2a.AgentCard){"stream": func(*a2a.AgentCard) {}, "single": unary} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t, change)
+			p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+				task.artifact("big", false, true, a2a.Raw(content, "application/octet-stream", "big.bin"))
+				task.status(a2a.StateCompleted, "")
+			}
+			b := newBench(t, p, func(b *bench) { b.link.Answer = 10 * time.Second })
+			task := b.until(b.send("x"), a2a.StateCompleted)
+			if len(task.Artifacts) != 1 || !bytes.Equal(task.Artifacts[0].Parts[0].Raw, content) {
+				t.Error("the artifact is not whole")
+			}
+			if sum := fmt.Sprintf("%x", sha256.Sum256(content)); !strings.Contains(string(task.Artifacts[0].Metadata), sum) {
+				t.Errorf("the digest of the file is not in %s", task.Artifacts[0].Metadata)
+			}
+		})
+	}
+}
+
+// An endless stream is bounded by what the artifacts of a task may have.
+func TestAnEndlessStream_S13(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+		for i := range 2000 {
+			task.artifact(fmt.Sprintf("a%d", i%1500), false, true, a2a.Text(strings.Repeat("x", 100)))
+		}
+		task.status(a2a.StateCompleted, "")
+	}
+	b := newBench(t, p, func(b *bench) { b.link.ArtifactBytes, b.link.Answer = 50_000, 10*time.Second })
+	task := b.until(b.send("x"), a2a.StateCompleted)
+	kept := 0
+	for _, a := range task.Artifacts {
+		if !strings.Contains(string(a.Metadata), "leftOut") {
+			kept += len(a.Parts[0].Text)
+		}
+	}
+	if kept > 50_000 || len(task.Artifacts) > 1000 {
+		t.Errorf("%d artifacts with %d bytes are kept", len(task.Artifacts), kept)
+	}
 }

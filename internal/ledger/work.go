@@ -16,9 +16,8 @@ import (
 	"handoff.example/handoff/internal/store"
 )
 
-// safety is after how long a delegation that waits looks by itself, should its
-// job and every push have been lost.
-const safety = 24 * time.Hour
+// longest is the longest wait after something failed.
+const longest = 24 * time.Hour
 
 // seenEvery is how often the row is told that the peer is alive while a stream
 // is followed.
@@ -146,8 +145,11 @@ func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
+// parked waits for a push or a poll.
+func parked() agent.Step { return agent.Step{Wait: &agent.Wait{Callback: true}} }
+
 func waitFor(d time.Duration) agent.Step {
-	return agent.Step{Wait: &agent.Wait{For: min(max(d, time.Millisecond), safety), Callback: true}}
+	return agent.Step{Wait: &agent.Wait{For: min(max(d, time.Millisecond), longest), Callback: true}}
 }
 
 // heard says that the peer has answered.
