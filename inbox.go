@@ -1,6 +1,8 @@
 package handoff
 
 import (
+	"net/http"
+
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
@@ -16,7 +18,7 @@ func (n *Node) newInbox(c *config.Config, guard *netguard.Guard, deciders map[st
 		Store: n.store, Engine: n.engine, Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
 		Settings: func() inbox.Settings { return inboxSettings(&n.Config().Inbox) },
 		Deciders: deciders, Keys: linkKeys(c), Base: n.URL, Client: guard.Configured(netguard.Options{MaxRedirects: -1}),
-		Due: n.jobs.Due, Version: n.opts.Version, Logger: n.log,
+		Audit: n.audit, Address: n.addressOf, Due: n.jobs.Due, Version: n.opts.Version, Logger: n.log,
 	})
 }
 
@@ -46,4 +48,15 @@ func inboxSettings(c *config.Inbox) inbox.Settings {
 		s.Webhook = &inbox.Webhook{URL: w.URL, Auth: w.Auth.Reveal(), Created: w.Created, Links: w.Links, Retry: w.Retry.Std()}
 	}
 	return s
+}
+
+// addressOf returns from which address a request comes, through proxies that are
+// trusted.
+func (n *Node) addressOf(r *http.Request) string {
+	anybody := auth.Anonymous{Policy: auth.PolicyEverywhere, Proxies: n.Config().TrustedPrefixes()}
+	p, err := anybody.Authenticate(r)
+	if err != nil {
+		return "" // with credentials, which mean nothing there
+	}
+	return p.Address
 }

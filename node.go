@@ -157,11 +157,11 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	n.jobs.Long(store.JobPush, n.webhooks.Do)
-	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.catalog.Decide})
-	n.jobs.Long(store.JobInbox, n.inbox.Remind)
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
+	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.catalog.Decide})
+	n.jobs.Long(store.JobInbox, n.inbox.Remind)
 	n.metrics.WatchAudit(n.audit.Lost)
 	n.metrics.WatchStock(n.stock)
 	if n.busState() != nil {

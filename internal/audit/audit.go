@@ -28,7 +28,7 @@ type Entry struct {
 	Role      string    `json:"role"`
 	Address   string    `json:"address,omitempty"` // of the client
 	Operation string    `json:"operation"`
-	Binding   string    `json:"binding"` // jsonrpc, http+json, grpc or api
+	Binding   string    `json:"binding"` // jsonrpc, http+json, grpc, api or link
 	Version   string    `json:"version,omitempty"`
 	Agent     string    `json:"agent,omitempty"`
 	Task      string    `json:"task,omitempty"`

@@ -16,6 +16,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/store"
@@ -72,6 +73,7 @@ type fixture struct {
 	settings inbox.Settings
 	keys     [][]byte
 	deciders map[store.InboxKind]inbox.Decider
+	audit    *audit.Log
 	ahead    atomic.Int64 // of the clock
 }
 
@@ -83,7 +85,7 @@ func (f *fixture) restart(client *http.Client) {
 	f.Service = inbox.New(inbox.Options{
 		Store: f.store, Engine: f.engine, Agents: func(id string) *engine.Spec { return f.specs[id] },
 		Settings: func() inbox.Settings { return f.settings }, Deciders: f.deciders, Keys: f.keys, Client: client,
-		Base: func() string { return "https://agents.example.com" }, Now: f.now, Version: "1", Logger: slog.New(slog.DiscardHandler),
+		Base: func() string { return "https://agents.example.com" }, Now: f.now, Version: "1", Audit: f.audit, Address: func(*http.Request) string { return "192.0.2.7" }, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -94,6 +96,8 @@ func newFixture(t *testing.T) *fixture {
 	if f.store, err = sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "tasks.db"), sqlite.Options{Now: f.now}); err != nil {
 		t.Fatal(err)
 	}
+	f.audit = audit.New(f.store, slog.New(slog.DiscardHandler))
+	f.audit.Set(audit.Settings{Level: audit.Changes})
 	f.specs = map[string]*engine.Spec{"desk": {ID: "desk", Run: agent.Func(run), FirstStepWait: time.Second, Claims: time.Hour, Retention: time.Hour}}
 	f.engine = engine.New(engine.Config{
 		Store: f.store, Node: store.Node{Name: "test/1"}, Logger: slog.New(slog.DiscardHandler), Sealer: sealer{},

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
 )
@@ -69,8 +70,12 @@ type Options struct {
 	Keys [][]byte
 	// Base returns the URL at which people reach the node, without a slash at its
 	// end.
-	Base    func() string
-	Client  *http.Client     // for the webhook
+	Base   func() string
+	Client *http.Client // for the webhook
+	// Audit records what is done by links; nil: nobody does. Address returns where
+	// a request comes from, for it; nil: nobody knows.
+	Audit   *audit.Log
+	Address func(*http.Request) string
 	Due     func(time.Time)  // told when a job will be due; nil: nobody
 	Version string           // of the program, for the User-Agent
 	Now     func() time.Time // nil: time.Now

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/form"
 	"handoff.example/handoff/internal/store"
 )
@@ -321,11 +323,48 @@ func (s *Service) takeForm(w http.ResponseWriter, r *http.Request, i *store.Inbo
 		s.say(w, http.StatusBadRequest, "That did not work", "The form says neither what to answer nor what to decide.")
 		return
 	}
+	if unrecorded := s.record(r, i, link, err); unrecorded != nil && err == nil {
+		s.log.ErrorContext(r.Context(), "What was done by a link could not be recorded", "item", i.ID, "error", unrecorded)
+		done += " But it could not be recorded in the audit log; tell the operator."
+	}
 	if err == nil {
 		s.say(w, http.StatusOK, "Done", done)
 		return
 	}
 	s.refuse(w, r, i, link, p, written, err)
+}
+
+// auditTimeout bounds how long a person waits for the audit log.
+const auditTimeout = 10 * time.Second
+
+// record records what was done by a link in the audit log, before it is answered
+// where it has changed something.
+func (s *Service) record(r *http.Request, i *store.InboxItem, link *claim, err error) error {
+	if !s.opts.Audit.Wants(true) {
+		return nil
+	}
+	action := "answer"
+	if r.PostForm.Get("action") != "answer" {
+		action = "decision"
+	}
+	e := &audit.Entry{
+		At: s.opts.Now(), Tenant: i.Tenant, Subject: link.by(), Role: "link", Operation: "POST " + Prefix + "{id} " + action, Binding: "link",
+		Agent: i.Agent, Task: i.Task, Target: i.ID, Result: audit.OK,
+	}
+	if s.opts.Address != nil {
+		e.Address = s.opts.Address(r)
+	}
+	if err != nil {
+		e.Result = a2a.CodeOf(err).String()
+		if _, ok := errors.AsType[*form.FieldError](err); ok {
+			e.Result = a2a.CodeInvalidParams.String()
+		}
+		s.opts.Audit.Record(e)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), auditTimeout)
+	defer cancel()
+	return s.opts.Audit.Commit(ctx, e)
 }
 
 // untouched reports whether nothing was written in a form but what it came with.

@@ -122,6 +122,18 @@ func TestPageWithDecision(t *testing.T) {
 		t.Errorf("the agent said %s", got)
 	}
 	f.wantPage("POST", link, url.Values{"action": {"approve"}}, 410, "denied by whoever")
+	entries, err := f.audit.Read(t.Context(), store.AuditQuery{Task: item.Task, Limit: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded []string
+	for _, e := range entries {
+		recorded = append(recorded, string(e.Body))
+	}
+	if len(recorded) != 2 || !strings.Contains(recorded[0], `"operation":"POST /inbox/{id} answer","binding":"link"`) || !strings.Contains(recorded[0], `"result":"UnsupportedOperationError"`) ||
+		!strings.Contains(recorded[1], `"address":"192.0.2.7","operation":"POST /inbox/{id} decision"`) || !strings.Contains(recorded[1], `"result":"OK"`) {
+		t.Errorf("recorded: %s", recorded)
+	}
 }
 
 // TestLinks follows links that are not good.
