@@ -151,6 +151,36 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+func TestOwnExtensions(t *testing.T) {
+	t.Parallel()
+	a := load(t, file).Agents["moved"]
+	uris := func() (list []string) {
+		for _, e := range card.Build(a, "moved", "http://h:1", "").Capabilities.Extensions {
+			if e.Required {
+				t.Errorf("%s is required", e.URI)
+			}
+			list = append(list, e.URI)
+		}
+		return list
+	}
+	for _, tt := range []struct {
+		lineage bool
+		grants  config.Grants
+		own     []config.Extension
+		want    []string
+	}{
+		{true, config.GrantsOperator, nil, []string{a2a.LineageExtension}},
+		{true, config.GrantsCaller, nil, []string{a2a.LineageExtension, a2a.GrantExtension}},
+		{false, config.GrantsOperator, nil, nil},
+		{true, config.GrantsOperator, []config.Extension{{URI: a2a.LineageExtension}}, []string{a2a.LineageExtension}},
+	} {
+		a.Lineage, a.Grants, a.Extensions = tt.lineage, tt.grants, tt.own
+		if diff := cmp.Diff(tt.want, uris()); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt, diff)
+		}
+	}
+}
+
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	c := load(t, file)

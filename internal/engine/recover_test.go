@@ -84,6 +84,21 @@ func (b *bench) crash() {
 	})
 }
 
+func TestTheEnginesOwnResultsAreNotTheAgents(t *testing.T) {
+	t.Parallel()
+	spec := &engine.Spec{ID: "a", Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
+		_, err := agent.Once(ctx, turn, "handoff:delegate:1", func(context.Context) (int, error) { return 1, nil })
+		if err == nil {
+			return nil
+		}
+		return agent.Errorf("%w", err)
+	})}
+	b := newBench(t, spec)
+	if got := b.send(request(spec, "x")); got.Status.State != a2a.StateFailed || !strings.Contains(textOf(got), "the engine's own") {
+		t.Errorf("%s", got.AppendJSON(nil))
+	}
+}
+
 func TestOnceKeepsAResult(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
