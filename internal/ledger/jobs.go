@@ -66,7 +66,7 @@ func (l *Ledger) Poll(ctx context.Context, job *store.Job) error {
 		return err
 	}
 	defer free()
-	return l.poll(ctx, job, d)
+	return l.poll(ctx, job, d, row.State.Interrupted())
 }
 
 // wake starts the next turn, and finishes the job.
@@ -77,7 +77,7 @@ func (l *Ledger) wake(ctx context.Context, job *store.Job) error {
 	return l.finish(ctx, job)
 }
 
-func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation) error {
+func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, asks bool) error {
 	link, err := l.open(ctx, d)
 	var t *a2a.Task
 	if err == nil {
@@ -110,15 +110,15 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation) 
 	if job.Key == pushKey {
 		return l.finish(ctx, job) // the other job goes on
 	}
-	wait := max(l.interval(&link, d, n), asked(err))
+	wait := max(l.interval(&link, n, asks || d.Channel == store.ChannelPush), asked(err))
 	return l.again(ctx, job, &store.Change{Delegation: d, Item: item}, strconv.Itoa(n+1), wait)
 }
 
 // interval returns the time to the next look at a peer: growing, and the longest
 // from the beginning where news comes by itself or a person is waited for.
-func (l *Ledger) interval(link *Link, d *store.Delegation, n int) time.Duration {
+func (l *Ledger) interval(link *Link, n int, slow bool) time.Duration {
 	wait := link.PollMax
-	if d.Channel != store.ChannelPush && !d.RemoteState.Interrupted() {
+	if !slow {
 		wait = link.PollMin
 		for range min(n, 40) {
 			if wait = wait * 3 / 2; wait >= link.PollMax {

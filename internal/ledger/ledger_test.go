@@ -709,6 +709,11 @@ func TestGrants(t *testing.T) {
 		b.eventually("it says where", func() bool {
 			return strings.Contains(texts(b.get(id)), "https://peer.test/decide")
 		})
+		polls := p.calls("GetTask")
+		b.eventually("it is looked at again", func() bool { return p.calls("GetTask") > polls+2 })
+		if task := b.get(id); task.Status.State != a2a.StateWorking || len(b.items(id, false)) != 0 {
+			t.Errorf("it asks again: %s", task.AppendJSON(nil))
+		}
 		p.do(func(task *peerTask) { p.finish(task, "posted") })
 		b.quoted(b.until(id, a2a.StateCompleted), "posted")
 		if _, n := p.count(); n != 1 {

@@ -188,6 +188,9 @@ func (w *work) status(ctx context.Context, s *a2a.TaskStatus, digest string) err
 		}
 		return nil
 	}
+	if w.hasten && state == a2a.StateAuthRequired && statusDigest(s) == w.said {
+		return nil // it has not heard of the decision yet, and is not decided on twice
+	}
 	if w.shelf.gap {
 		// The beginning of an artifact has not come this way.
 		w.shelf.gap = false
