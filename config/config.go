@@ -191,7 +191,7 @@ type Webhooks struct {
 	// The webhooks that a task may have.
 	PerTask int `yaml:"per_task" default:"10" min:"1" max:"1000" restart:"true"`
 
-	// The deliveries to one host and port at once, on each node.
+	// The deliveries to one host and port at once, on each node. One owner of webhooks alone gets half of them.
 	PerTarget int `yaml:"per_target" default:"8" min:"1" max:"1000" restart:"true"`
 }
 

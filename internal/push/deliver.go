@@ -31,18 +31,17 @@ func (s *Service) Do(ctx context.Context, job *store.Job) error {
 		return err
 	}
 	d := &delivery{s: s, job: job, hook: hook}
-	target := targetOf(hook.URL)
-	in, later := s.pool.enter(ctx, target)
-	if !in {
+	slot, later := s.pool.enter(ctx, party{hook.Tenant, hook.Owner}, targetOf(hook.URL))
+	if slot == nil {
 		return d.putOff(ctx, later)
 	}
 	s.opts.Observer.PushInFlight(1)
 	answered := true
 	defer func() {
 		s.opts.Observer.PushInFlight(-1)
-		s.pool.leave(target, answered)
+		s.pool.leave(slot, answered)
 	}()
-	answered, err = d.run(ctx, target)
+	answered, err = d.run(ctx, slot)
 	if errors.Is(err, store.ErrConflict) {
 		return nil // the claim is somebody else's, or there is nothing to do any more
 	}
@@ -72,7 +71,7 @@ type delivery struct {
 
 // run sends events until none is left. Answered says whether the receiver is
 // there.
-func (d *delivery) run(ctx context.Context, target string) (answered bool, err error) {
+func (d *delivery) run(ctx context.Context, slot *slot) (answered bool, err error) {
 	if d.hook.Secrets != nil {
 		if err := d.unseal(); err != nil {
 			t := try{verdict: failed, answered: true, reason: "the secrets of the webhook cannot be opened: add the secret_key that sealed them to old_secret_keys"}
@@ -102,7 +101,7 @@ func (d *delivery) run(ctx context.Context, target string) (answered bool, err e
 		if err != nil || !left {
 			return true, err
 		}
-		if time.Since(began) > shift && d.s.pool.contended(target) {
+		if time.Since(began) > shift && d.s.pool.contended(slot) {
 			return true, d.putOff(ctx, 0)
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -325,20 +327,15 @@ func TestTryingEndsWithTheWindow(t *testing.T) {
 func TestRow79_ADeadReceiverDelaysNobody(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, func(o *push.Options) { o.Limits.PerTarget = 2 })
-	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = hole.Close() }()
-	well := receive(t, nil)
+	dead, well := hole(t), receive(t, nil)
 	var rows []*store.Task
 	for i := range 40 {
 		row := n.task(fmt.Sprint("dead-", i))
-		n.hook(row.ID, "h", "http://"+hole.Addr().String()+"/")
+		n.hook(row.ID, "h", dead+"/")
 		rows = append(rows, row)
 	}
 	row := n.task("t")
-	n.hook("t", "dead", "http://"+hole.Addr().String()+"/")
+	n.hook("t", "dead", dead+"/")
 	n.hook("t", "well", well.URL)
 	for _, row := range rows {
 		n.happen(row, 1)
@@ -350,6 +347,96 @@ func TestRow79_ADeadReceiverDelaysNobody(t *testing.T) {
 		}
 	}
 	n.stop() // while the others hang
+}
+
+// hole is a receiver that accepts connections, and never answers.
+func hole(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return "http://" + l.Addr().String()
+}
+
+// bobs hangs a webhook on a task of bob's, and lets something happen.
+func (n *node) bobs(task, url string) {
+	n.t.Helper()
+	row := ownedIn(n.t, n.store, task, "bob")
+	if _, err := n.push.Create(n.t.Context(), bob, "echo", &a2a.TaskPushNotificationConfig{TaskID: task, ID: "h", URL: url}); err != nil {
+		n.t.Fatal(err)
+	}
+	n.happen(row, 1)
+}
+
+// Webhooks of bob that hang do not delay ann's, at the same host and port.
+func TestRow79_AnOwnersDeadWebhooksDelayNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, timeout := range map[string]time.Duration{"while they hang": time.Minute, "after they have hung": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNode(t, func(o *push.Options) {
+				o.Limits.Timeout, o.Limits.Backoff, o.Limits.MaxBackoff = timeout, 30*time.Second, time.Minute
+			})
+			hung, over := make(chan struct{}, 100), make(chan struct{})
+			fine := make(chan string, 10)
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+				_, _ = io.Copy(io.Discard, q.Body)
+				if q.URL.Path != "/black" {
+					fine <- q.Header.Get("X-A2A-Event-ID")
+					return
+				}
+				hung <- struct{}{}
+				select {
+				case <-over:
+				case <-q.Context().Done():
+				}
+				if timeout < time.Second {
+					hung <- struct{}{}
+				}
+			}))
+			defer server.Close()
+			defer close(over)
+			for i := range 30 {
+				n.bobs(fmt.Sprint("black-", i), server.URL+"/black")
+			}
+			for range 4 {
+				<-hung
+			}
+			row := n.task("t")
+			n.hook("t", "h", server.URL+"/ok")
+			for i := range 3 {
+				n.happen(row, i)
+				select {
+				case id := <-fine:
+					if id != fmt.Sprint("t/", i+2) {
+						t.Errorf("got %s", id)
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("event %d is late", i)
+				}
+			}
+			n.stop()
+		})
+	}
+}
+
+// So they do not at many places, which take all the slots that bob gets.
+func TestRow79_AnOwnersDeadPlacesDelayNobodyElse(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, func(o *push.Options) { o.Limits.InFlight, o.Limits.Timeout = 8, time.Minute })
+	for i := range 30 {
+		n.bobs(fmt.Sprint("dead-", i), hole(t))
+	}
+	well := receive(t, nil)
+	row := n.task("t")
+	n.hook("t", "h", well.URL)
+	n.happen(row, 1)
+	if g := well.next(t); g.id != "t/2" {
+		t.Errorf("got %s", g.id)
+	}
+	n.stop()
 }
 
 func TestAWebhookThatIsDeletedHearsNothingMore(t *testing.T) {

@@ -174,7 +174,12 @@ func (n *node) task(id string) *store.Task {
 
 func taskIn(t *testing.T, s store.Store, id string) *store.Task {
 	t.Helper()
-	row := &store.Task{ID: id, Tenant: "acme", Owner: "ann", Agent: "echo", Context: "c", State: a2a.StateWorking, Turn: 1, Attempt: 1, Created: time.Now()}
+	return ownedIn(t, s, id, "ann")
+}
+
+func ownedIn(t *testing.T, s store.Store, id, owner string) *store.Task {
+	t.Helper()
+	row := &store.Task{ID: id, Tenant: "acme", Owner: owner, Agent: "echo", Context: "c", State: a2a.StateWorking, Turn: 1, Attempt: 1, Created: time.Now()}
 	if err := s.Commit(t.Context(), &store.Change{Insert: row, Events: []store.Event{status()}}); err != nil {
 		t.Fatal(err)
 	}

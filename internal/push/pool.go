@@ -7,93 +7,179 @@ import (
 	"time"
 )
 
-// pool bounds the deliveries to each target and those of the node. A target
-// that does not answer gets one delivery at a time, and nobody waits for it.
+// pool shares out the deliveries of a node between the owners of webhooks: those
+// to each target, those of the node, and the places to wait for one. What an
+// owner's receivers do is nobody else's business: a target that does not answer
+// an owner gets one delivery of that owner at a time, and those of others as
+// before.
 type pool struct {
-	perTarget, total int
-	pause            time.Duration // the least for which a delivery is put off
+	perTarget int
+	pause     time.Duration // the least for which a delivery is put off
 
 	mu      sync.Mutex
+	slots   share // of the node
+	places  share // to wait in
+	owners  map[party]*owner
 	targets map[string]*target
-	taken   int // deliveries that are under way or wait here
+	lines   map[lineKey]*line
+	queue   []*line // that somebody waits in, the one that was served the longest ago first
+}
+
+// share is something that owners have a share of.
+type share struct{ size, taken int }
+
+// party is who owns webhooks.
+type party struct{ tenant, owner string }
+
+type owner struct {
+	busy, waiting, lines int
+	took                 time.Duration // by a delivery, about
+	next                 time.Time     // at which the last of those put off comes again
 }
 
 type target struct {
+	slots          share
+	waiting, lines int
+}
+
+type lineKey struct {
+	party  party
+	target string
+}
+
+// line is the deliveries of an owner to a target.
+type line struct {
+	key      lineKey
+	owner    *owner
+	target   *target
 	busy     int
 	waiting  []chan bool // told whether it is their turn
 	failures int         // in a row, without an answer
-	since    time.Time   // of the last failure
+}
+
+// slot is what a delivery holds while it is under way.
+type slot struct {
+	line  *line
+	since time.Time
 }
 
 const (
-	waitingPerSlot = 8    // deliveries to a target that may wait for one of its slots
-	maxTargets     = 8192 // that are remembered
+	waitingPerSlot = 8    // deliveries of an owner to a target that may wait, for each of the slots of the target
+	placesPerSlot  = 4    // deliveries that may wait, for each of the slots of the node
+	maxLines       = 8192 // that are remembered
 	maxPause       = time.Minute
 )
 
 func newPool(perTarget, total int, pause time.Duration) *pool {
-	return &pool{perTarget: perTarget, total: total, pause: pause, targets: map[string]*target{}}
+	return &pool{
+		perTarget: perTarget, pause: pause, slots: share{size: total}, places: share{size: placesPerSlot * total},
+		owners: map[party]*owner{}, targets: map[string]*target{}, lines: map[lineKey]*line{},
+	}
 }
 
-// enter waits for a slot of a target. Without one, the delivery is put off for
-// the time that comes back. Leave it when done.
-func (p *pool) enter(ctx context.Context, name string) (in bool, later time.Duration) {
-	turn, t, later := p.join(name)
-	if t == nil {
-		return turn == nil && later == 0, later
+// has reports whether there is one for an owner that has so many: who has some
+// already gets another only while more are free than it has. So one owner alone
+// takes a half at most, two a third each, and somebody new finds one free.
+func (s *share) has(held int) bool { return held < s.size-s.taken }
+
+// enter waits for a slot of a target for an owner. Without one, the delivery is
+// put off for the time that comes back. Leave it when done.
+func (p *pool) enter(ctx context.Context, who party, to string) (*slot, time.Duration) {
+	l, turn, later := p.join(lineKey{who, to})
+	if later > 0 {
+		return nil, later
 	}
-	select {
-	case in = <-turn:
-	case <-ctx.Done():
-		in = p.withdraw(t, turn)
-		if in { // its turn came at the same moment
-			p.leave(name, true)
+	if turn != nil {
+		var in bool
+		select {
+		case in = <-turn:
+		case <-ctx.Done():
+			if p.withdraw(l, turn) { // its turn came at the same moment
+				p.leave(&slot{line: l, since: time.Now()}, true)
+			}
+			return nil, p.pause
 		}
-		return false, p.pause
+		if !in {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return nil, p.putOff(l.failures)
+		}
 	}
-	if !in {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return false, p.putOff(t.failures)
-	}
-	return true, 0
+	return &slot{line: l, since: time.Now()}, 0
 }
 
-// join takes a slot, or a place among those who wait for one of the target that
-// comes back. Without either, it says how long the delivery is put off.
-func (p *pool) join(name string) (turn chan bool, wait *target, later time.Duration) {
+// join takes a slot, or a place to wait for one. Without either, it says how long
+// the delivery is put off.
+func (p *pool) join(key lineKey) (l *line, turn chan bool, later time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := p.targets[name]
-	if t == nil {
-		p.forget()
-		t = &target{}
-		p.targets[name] = t
-	}
+	l = p.line(key)
 	switch {
-	case p.taken >= p.total:
-		return nil, nil, p.putOff(0)
-	case t.busy < p.slots(t):
-		t.busy++
-		p.taken++
-		return nil, nil, 0
-	case t.failures == 0 && len(t.waiting) < waitingPerSlot*p.perTarget:
-		p.taken++
+	case len(l.waiting) == 0 && p.fits(l):
+		p.take(l)
+	case l.failures > 0:
+		later = p.putOff(l.failures)
+	case len(l.waiting) < waitingPerSlot*p.perTarget && p.places.has(l.owner.waiting):
 		turn = make(chan bool, 1)
-		t.waiting = append(t.waiting, turn)
-		return turn, t, 0
+		p.wait(l, turn)
+	default:
+		later = p.putBehind(l.owner)
 	}
-	return nil, nil, p.putOff(t.failures)
+	p.tidy(l)
+	return l, turn, later
+}
+
+// fits reports whether there is a slot for one more delivery of a line.
+func (p *pool) fits(l *line) bool {
+	if l.failures > 0 && l.busy > 0 {
+		return false
+	}
+	return l.target.slots.has(l.busy) && p.slots.has(l.owner.busy)
+}
+
+func (p *pool) take(l *line) {
+	l.busy++
+	l.owner.busy++
+	l.target.slots.taken++
+	p.slots.taken++
+}
+
+func (p *pool) wait(l *line, turn chan bool) {
+	if len(l.waiting) == 0 {
+		p.queue = append(p.queue, l)
+	}
+	l.waiting = append(l.waiting, turn)
+	l.owner.waiting++
+	l.target.waiting++
+	p.places.taken++
+}
+
+// unwait takes one of those who wait in a line out of it.
+func (p *pool) unwait(l *line, at int) chan bool {
+	turn := l.waiting[at]
+	l.waiting = append(l.waiting[:at], l.waiting[at+1:]...)
+	l.owner.waiting--
+	l.target.waiting--
+	p.places.taken--
+	if len(l.waiting) == 0 {
+		for i := range p.queue {
+			if p.queue[i] == l {
+				p.queue = append(p.queue[:i], p.queue[i+1:]...)
+				break
+			}
+		}
+	}
+	return turn
 }
 
 // withdraw gives a place up. It reports whether its turn had come.
-func (p *pool) withdraw(t *target, turn chan bool) (in bool) {
+func (p *pool) withdraw(l *line, turn chan bool) (in bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, w := range t.waiting {
+	for i, w := range l.waiting {
 		if w == turn {
-			t.waiting = append(t.waiting[:i], t.waiting[i+1:]...)
-			p.taken--
+			p.unwait(l, i)
+			p.tidy(l)
 			return false
 		}
 	}
@@ -101,49 +187,64 @@ func (p *pool) withdraw(t *target, turn chan bool) (in bool) {
 }
 
 // leave gives a slot back, to those who wait. Answered says whether the target
-// has answered; when it has not, those who wait come again later.
-func (p *pool) leave(name string, answered bool) {
+// has answered; when it has not, those of the owner who wait come again later.
+func (p *pool) leave(s *slot, answered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := p.targets[name]
-	t.busy--
-	p.taken--
-	if answered {
-		t.failures = 0
+	l := s.line
+	l.busy--
+	l.owner.busy--
+	l.target.slots.taken--
+	p.slots.taken--
+	if took := time.Since(s.since); l.owner.took == 0 {
+		l.owner.took = took
 	} else {
-		t.failures++
-		t.since = time.Now()
+		l.owner.took += (took - l.owner.took) / 8
 	}
-	for len(t.waiting) > 0 && (t.failures > 0 || t.busy < p.slots(t)) {
-		turn := t.waiting[0]
-		t.waiting = t.waiting[1:]
-		if t.failures > 0 {
-			p.taken--
-			turn <- false
-			continue
+	if answered {
+		l.failures = 0
+	} else {
+		l.failures++
+		for len(l.waiting) > 0 {
+			p.unwait(l, 0) <- false
 		}
-		t.busy++
+	}
+	p.admit()
+	p.tidy(l)
+}
+
+// admit gives free slots to those who wait: the next one to the owner that has
+// the fewest, and to its targets in turn.
+func (p *pool) admit() {
+	for {
+		var next *line
+		for _, l := range p.queue {
+			if p.fits(l) && (next == nil || l.owner.busy < next.owner.busy) {
+				next = l
+			}
+		}
+		if next == nil {
+			return
+		}
+		turn := p.unwait(next, 0)
+		if len(next.waiting) > 0 { // behind the others
+			for i := range p.queue {
+				if p.queue[i] == next {
+					p.queue = append(append(p.queue[:i], p.queue[i+1:]...), next)
+					break
+				}
+			}
+		}
+		p.take(next)
 		turn <- true
 	}
-	if t.busy == 0 && t.failures == 0 {
-		delete(p.targets, name)
-	}
 }
 
-// slots is how many deliveries a target gets at once.
-func (p *pool) slots(t *target) int {
-	if t.failures > 0 {
-		return 1
-	}
-	return p.perTarget
-}
-
-// contended reports whether others wait for the target.
-func (p *pool) contended(name string) bool {
+// contended reports whether others wait for what a slot holds.
+func (p *pool) contended(s *slot) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := p.targets[name]
-	return p.taken >= p.total || t != nil && (len(t.waiting) > 0 || t.busy >= p.slots(t))
+	return s.line.target.waiting > 0 || !p.fits(s.line)
 }
 
 // putOff is for how long a delivery is put off, the longer the more often its
@@ -152,18 +253,73 @@ func (p *pool) putOff(failures int) time.Duration {
 	return jitter(min(p.pause<<min(failures, 10), maxPause))
 }
 
-// forget makes room for another target: those that nobody uses go first.
+// putBehind is for how long a delivery is put off that found no place to wait.
+// Those of an owner come again one after another, twice as fast as its slots
+// become free: all at once, they would be in everybody's way.
+func (p *pool) putBehind(o *owner) time.Duration {
+	now := time.Now()
+	if o.next.Before(now) {
+		o.next = now
+	}
+	if o.next.Before(now.Add(maxPause)) {
+		o.next = o.next.Add(o.took / time.Duration(2*max(o.busy, 1)))
+	}
+	return jitter(p.pause) + o.next.Sub(now)
+}
+
+// line returns the line of an owner to a target.
+func (p *pool) line(key lineKey) *line {
+	if l := p.lines[key]; l != nil {
+		return l
+	}
+	p.forget()
+	l := &line{key: key, owner: p.owners[key.party], target: p.targets[key.target]}
+	if l.owner == nil {
+		l.owner = &owner{}
+		p.owners[key.party] = l.owner
+	}
+	if l.target == nil {
+		l.target = &target{slots: share{size: p.perTarget}}
+		p.targets[key.target] = l.target
+	}
+	l.owner.lines++
+	l.target.lines++
+	p.lines[key] = l
+	return l
+}
+
+// tidy forgets a line of which there is nothing to know.
+func (p *pool) tidy(l *line) {
+	if l.busy == 0 && len(l.waiting) == 0 && l.failures == 0 {
+		p.drop(l)
+	}
+}
+
+// forget makes room for another line: those that nobody uses go first.
 func (p *pool) forget() {
-	if len(p.targets) < maxTargets {
+	if len(p.lines) < maxLines {
 		return
 	}
-	for name, t := range p.targets {
-		if t.busy == 0 && len(t.waiting) == 0 {
-			delete(p.targets, name)
-			if len(p.targets) < maxTargets*3/4 {
+	for _, l := range p.lines {
+		if l.busy == 0 && len(l.waiting) == 0 {
+			p.drop(l)
+			if len(p.lines) < maxLines*3/4 {
 				return
 			}
 		}
+	}
+}
+
+func (p *pool) drop(l *line) {
+	if p.lines[l.key] != l {
+		return
+	}
+	delete(p.lines, l.key)
+	if l.owner.lines--; l.owner.lines == 0 {
+		delete(p.owners, l.key.party)
+	}
+	if l.target.lines--; l.target.lines == 0 {
+		delete(p.targets, l.key.target)
 	}
 }
 

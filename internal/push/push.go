@@ -49,8 +49,8 @@ type Observer interface {
 // names.
 type Limits struct {
 	PerTask   int           // webhooks of a task; 10
-	PerTarget int           // deliveries to one host and port at once, on this node; 8
-	InFlight  int           // deliveries at once, on this node; 512
+	PerTarget int           // deliveries to one host and port at once, on this node; 8, of which one owner alone gets half
+	InFlight  int           // deliveries at once, on this node; 512, likewise
 	Timeout   time.Duration // of a delivery; 15s
 	Retry     time.Duration // how long a delivery is tried; 24h
 	Refusals  int           // tries of what a receiver refuses for good; 5
