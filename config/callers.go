@@ -21,7 +21,7 @@ type OIDC struct {
 	// The claim that says who the caller is. It has to be one that the issuer never gives to somebody else. A claim within a claim is written with a dot.
 	SubjectClaim string `yaml:"subject_claim" default:"sub"`
 
-	// Is put before the subject. Two issuers need different prefixes or tenants, since they may call different people the same.
+	// Is put before the subject. Of several issuers in one tenant each needs one, none of which another one begins with: they may call different people the same.
 	SubjectPrefix string `yaml:"subject_prefix"`
 
 	// The tenant of all callers of this issuer.

@@ -134,14 +134,39 @@ func (v *validator) issuersApart() {
 	for i := range list {
 		for j := range i {
 			a, b := &list[i], &list[j]
-			tenants := a.Tenant != b.Tenant && a.TenantClaim == "" && b.TenantClaim == ""
-			prefixes := !strings.HasPrefix(a.SubjectPrefix, b.SubjectPrefix) && !strings.HasPrefix(b.SubjectPrefix, a.SubjectPrefix) ||
-				a.SubjectPrefix != b.SubjectPrefix && (a.SubjectPrefix == "" || b.SubjectPrefix == "")
-			if !tenants && !prefixes {
-				v.problem(fmt.Sprintf("callers.oidc[%d].subject_prefix", i), "give one of them a subject_prefix such as partner:, or each a tenant",
-					"lets this issuer name callers of callers.oidc[%d], since both call them by the same names", j)
+			if !tenantsApart(a, b) && (strings.HasPrefix(a.SubjectPrefix, b.SubjectPrefix) || strings.HasPrefix(b.SubjectPrefix, a.SubjectPrefix)) {
+				v.problem(fmt.Sprintf("callers.oidc[%d].subject_prefix", i), "give each of the two a subject_prefix of its own such as partner:, or each a tenant",
+					"lets this issuer and callers.oidc[%d] name each other's callers: %s", j, alike(a.SubjectPrefix, b.SubjectPrefix))
 			}
 		}
+	}
+}
+
+// tenantsApart reports whether no tenant has callers of both issuers.
+func tenantsApart(a, b *OIDC) bool {
+	switch {
+	case a.TenantClaim != "" && b.TenantClaim != "":
+		return false
+	case a.TenantClaim != "": // whose callers have one
+		return b.Tenant == ""
+	case b.TenantClaim != "":
+		return a.Tenant == ""
+	default:
+		return a.Tenant != b.Tenant
+	}
+}
+
+// alike says how a name of one of two issuers can be one of the other.
+func alike(prefix, other string) string {
+	switch {
+	case prefix == other:
+		return "both call them by the same names"
+	case prefix == "" || other == "":
+		return fmt.Sprintf("one has no prefix, so that its names can begin with %q too", prefix+other)
+	case len(prefix) < len(other):
+		return fmt.Sprintf("%q begins with %q", other, prefix)
+	default:
+		return fmt.Sprintf("%q begins with %q", prefix, other)
 	}
 }
 

@@ -75,7 +75,7 @@ var kinds = map[string]struct {
 	schemes []string
 }{
 	"keys":   {"keys: true", []string{"apiKey", "bearer"}},
-	"oidc":   {"oidc: [{issuer: 'https://sso.example', audience: a}, {issuer: 'https://two.example', audience: a, scheme: two, subject_prefix: 't:', jwks_url: 'https://two.example/keys'}]", []string{"oidc", "two"}},
+	"oidc":   {"oidc: [{issuer: 'https://sso.example', audience: a}, {issuer: 'https://two.example', audience: a, scheme: two, tenant: t, jwks_url: 'https://two.example/keys'}]", []string{"oidc", "two"}},
 	"oauth":  {"oidc: [{issuer: 'https://sso.example', audience: a, scheme: oauth, oauth2: {token_url: 'https://sso.example/token'}}]", []string{"oauth"}},
 	"basic":  {"basic: [{user: a, password_hash: h}]", []string{"basic"}},
 	"mtls":   {"mtls: {}", []string{"mtls"}},
