@@ -25,8 +25,8 @@ type Request struct {
 	Metadata      a2a.JSON // of the request
 	Extensions    []string // that are active
 	// Webhook is hung on the task that the message makes or belongs to, which
-	// may have MaxWebhooks; nil: none. When the answer is a message, there is no
-	// task and no event for it.
+	// may have MaxWebhooks; nil: none. One without an id gets that of its task.
+	// When the answer is a message, there is no task and no event for it.
 	Webhook     *store.Webhook
 	MaxWebhooks int
 	// Delegation is set when the message is to make a delegation, and says what is
@@ -346,7 +346,13 @@ func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (_
 	r := e.newRun(q.Spec, row, m)
 	r.delegation, r.again = delegation, q.Delegation != nil && q.Delegation.Again
 	r.cause, r.input, r.claim, r.message = agent.CauseMessage, []a2a.Message{message}, claim, message
-	r.webhook = q.Webhook
+	if q.Webhook != nil {
+		hook := *q.Webhook
+		if hook.ID == "" {
+			hook.ID = id
+		}
+		r.webhook = &hook
+	}
 	return r, nil
 }
 

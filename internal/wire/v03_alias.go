@@ -111,7 +111,7 @@ func (f *oldForm) resolve(ctx context.Context, x *exchange, v a2a.Decodable) err
 	case *subscribeRequest:
 		id = &q.ID
 	case *a2a.TaskPushNotificationConfig:
-		nameConfig(q, "")
+		defer func() { nameConfig(q, "") }()
 		id = &q.TaskID
 	case *a2a.GetTaskPushNotificationConfigRequest:
 		id = &q.TaskID
@@ -128,11 +128,16 @@ func (f *oldForm) resolve(ctx context.Context, x *exchange, v a2a.Decodable) err
 	}
 	f.dialect, f.task = v03.TasksSend, *id
 	*id = found
-	if q, ok := v.(*getRequest); ok {
+	switch q := v.(type) {
+	case *getRequest:
 		if q.HistoryLength != nil {
 			f.history = *q.HistoryLength
 		}
 		q.HistoryLength = nil
+	case *a2a.GetTaskPushNotificationConfigRequest:
+		if q.ID == f.task { // without an id: that of the task
+			q.ID = found
+		}
 	}
 	return nil
 }

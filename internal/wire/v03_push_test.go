@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,4 +149,79 @@ func TestOldPush_TasksSend(t *testing.T) {
 	if task.Kind != "" || task.ID != "my-very-own-task" || task.SessionID != "s" || task.Artifacts[0].Parts[0].Type != "text" || task.Artifacts[0].Parts[0].Text != "hi" {
 		t.Errorf("got %s", p.body)
 	}
+}
+
+// A webhook of 0.3 without an id has that of its task, however it came: set again
+// it is another one in its place, and it is found without an id.
+func TestOldPush_WithoutAnIDItIsTheTasks(t *testing.T) {
+	t.Parallel()
+	n := pushing(t, setting{agent: both})
+	url, _ := receiver(t)
+	rpcCall := func(method, params string) string {
+		t.Helper()
+		status, text := n.ask(rpc, asked{method: method, params: params})
+		if status != 200 || strings.Contains(text, `"error"`) {
+			t.Fatalf("%s %s: %d %s", method, params, status, text)
+		}
+		return text
+	}
+	begin := map[string]func() (task, ours string){
+		"message/send": func() (string, string) {
+			text := rpcCall(v03.MethodSend, `{"message":{"kind":"message","messageId":"w-1","role":"user","parts":[{"kind":"text","text":"ask"}]},"configuration":{"blocking":true,"pushNotificationConfig":{"url":"`+url+`/1"}}}`)
+			id := resultID(t, text)
+			return id, id
+		},
+		"message:send": func() (string, string) {
+			status, text := n.ask(rest, asked{verb: "POST", path: "v1/message:send", body: `{"request":{"messageId":"w-2","role":"ROLE_USER","content":[{"text":"ask"}]},"configuration":{"blocking":true,"pushNotification":{"url":"` + url + `/1"}}}`})
+			var reply struct{ Task struct{ ID string } }
+			if err := json.Unmarshal([]byte(text), &reply); status != 200 || err != nil {
+				t.Fatalf("%d %s", status, text)
+			}
+			return reply.Task.ID, reply.Task.ID
+		},
+		"a message to a task": func() (string, string) {
+			id := n.sendOld(oldRequest("ask", "")).GetId()
+			rpcCall(v03.MethodSend, `{"message":{"kind":"message","messageId":"w-3","taskId":"`+id+`","role":"user","parts":[{"kind":"text","text":"ask"}]},"configuration":{"blocking":true,"pushNotificationConfig":{"url":"`+url+`/1"}}}`)
+			return id, id
+		},
+		"gRPC": func() (string, string) {
+			r := oldRequest("ask", "")
+			r.Configuration.PushNotification = &pb03.PushNotificationConfig{Url: url + "/1"}
+			id := n.sendOld(r).GetId()
+			return id, id
+		},
+		"tasks/send": func() (string, string) {
+			const alias = "a name of the client's"
+			rpcCall("tasks/send", `{"id":"`+alias+`","message":{"role":"user","parts":[{"type":"text","text":"ask"}]},"pushNotification":{"url":"`+url+`/1"}}`)
+			page, err := n.oldClient().ListTasks(t.Context(), &pb03.ListTasksRequest{ContextId: "tasks/send:" + alias})
+			if err != nil || len(page.GetTasks()) != 1 {
+				t.Fatal(page, err)
+			}
+			return alias, page.GetTasks()[0].GetId()
+		},
+	}
+	for name, begin := range begin {
+		task, ours := begin()
+		if text := rpcCall(v03.MethodGetPushConfig, `{"id":"`+task+`"}`); !strings.Contains(text, `"url":"`+url+`/1"`) {
+			t.Errorf("%s: get without an id answers %s", name, text)
+		}
+		rpcCall(v03.MethodSetPushConfig, `{"taskId":"`+task+`","pushNotificationConfig":{"url":"`+url+`/2"}}`)
+		var list struct{ Configs []struct{ ID, URL string } }
+		a := n.call(rpc, "ListTaskPushNotificationConfigs", object{"taskId": ours})
+		if err := json.Unmarshal(a.Result, &list); err != nil {
+			t.Fatal(err)
+		}
+		if c := list.Configs; len(c) != 1 || c[0].ID != ours || c[0].URL != url+"/2" {
+			t.Errorf("%s: the webhooks are %+v, of %s", name, c, ours)
+		}
+	}
+}
+
+func resultID(t *testing.T, text string) string {
+	t.Helper()
+	var reply struct{ Result struct{ ID string } }
+	if err := json.Unmarshal([]byte(text), &reply); err != nil || reply.Result.ID == "" {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return reply.Result.ID
 }

@@ -43,6 +43,9 @@ func (s *service) hang(c *call, r *engine.Request) error {
 		return err
 	}
 	hook.Version = c.hookVersion()
+	if c.old && config.ID == "" {
+		hook.ID = r.Message.TaskID // of a new task the engine knows it
+	}
 	r.Webhook, r.MaxWebhooks = hook, s.webhooks.Limit()
 	return nil
 }
