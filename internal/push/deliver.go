@@ -7,8 +7,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"handoff.example/handoff/internal/store"
 )
 
@@ -72,12 +70,11 @@ type delivery struct {
 // run sends events until none is left. Answered says whether the receiver is
 // there.
 func (d *delivery) run(ctx context.Context, slot *slot) (answered bool, err error) {
-	if d.hook.Secrets != nil {
-		if err := d.unseal(); err != nil {
-			t := try{verdict: failed, answered: true, reason: "the secrets of the webhook cannot be opened: add the secret_key that sealed them to old_secret_keys"}
-			return true, d.fail(ctx, &store.Event{Seq: d.hook.Seq + 1}, t)
-		}
+	if d.secret, err = d.s.open(d.hook); err != nil {
+		t := try{verdict: failed, answered: true, reason: "the secrets of the webhook cannot be opened: add the secret_key that sealed them to old_secret_keys"}
+		return true, d.fail(ctx, &store.Event{Seq: d.hook.Seq + 1}, t)
 	}
+	d.hook.URL += d.secret.Place
 	began, sent := time.Now(), d.hook.Seq
 	for {
 		events, err := d.s.opts.Store.Events(ctx, d.hook.TaskKey, sent, readBytes)
@@ -211,15 +208,4 @@ func (d *delivery) keep(ctx context.Context, o *store.Delivery) (left bool, err 
 		case <-time.After(patience):
 		}
 	}
-}
-
-func (d *delivery) unseal() error {
-	if d.s.opts.Sealer == nil {
-		return errors.New("there is no key")
-	}
-	plain, err := d.s.opts.Sealer.Open(d.hook.Secrets)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(plain, &d.secret)
 }

@@ -163,7 +163,7 @@ func TestPlainHTTPNeedsLeave(t *testing.T) {
 		"https://hooks.example/x#y":   {false, false},
 	} {
 		for i, n := range []*node{strict, lax} {
-			_, err := n.push.Prepare(&a2a.TaskPushNotificationConfig{URL: url}, "a.b.")
+			_, err := n.push.Prepare(&a2a.TaskPushNotificationConfig{URL: url}, "", "a.b.")
 			if (err == nil) != taken[i] {
 				t.Errorf("%s: %v", url, err)
 			}

@@ -17,10 +17,12 @@ import (
 	"handoff.example/handoff/internal/store"
 )
 
-// secrets are what authenticates the node to a receiver. They are sealed.
+// secrets are what authenticates the node to a receiver, and what follows the host
+// in its URL, which often does that too. They are sealed.
 type secrets struct {
 	Token       string `json:"token,omitempty"`
 	Credentials string `json:"credentials,omitempty"`
+	Place       string `json:"place,omitempty"` // the path and the query
 }
 
 var (
@@ -32,10 +34,10 @@ var (
 )
 
 // Prepare checks a configuration, whose fields have paths with that prefix in
-// the request, and returns the webhook that it describes. It has passed its own
-// Validate.
-func (s *Service) Prepare(c *a2a.TaskPushNotificationConfig, prefix string) (*store.Webhook, error) {
-	hook := &store.Webhook{ID: c.ID, URL: c.URL}
+// the request, and returns the webhook that it describes, for a receiver of that
+// version of the protocol; "" for 1.0. It has passed its own Validate.
+func (s *Service) Prepare(c *a2a.TaskPushNotificationConfig, version, prefix string) (*store.Webhook, error) {
+	hook := &store.Webhook{ID: c.ID, URL: c.URL, Version: version}
 	secret := secrets{Token: c.Token}
 	if hook.ID == "" {
 		hook.ID = uuid.NewString()
@@ -51,16 +53,26 @@ func (s *Service) Prepare(c *a2a.TaskPushNotificationConfig, prefix string) (*st
 		if !schemeForm.MatchString(a.Scheme) {
 			return nil, a2a.Invalid(prefix+"authentication.scheme", "is not the name of an HTTP authentication scheme")
 		}
+		// In 0.3 a scheme without credentials says what the receiver could be shown.
+		if a.Credentials == "" && version == "" {
+			return nil, a2a.Invalid(prefix+"authentication.credentials", "is empty, so that the receiver would get a scheme and nothing else; leave authentication out, or send what follows the scheme")
+		}
 	}
 	for field, value := range map[string]string{"token": secret.Token, "authentication.credentials": secret.Credentials} {
 		if !valueForm.MatchString(value) {
 			return nil, a2a.Invalid(prefix+field, "has characters that a header cannot have")
 		}
 	}
-	if secret == (secrets{}) {
+	needs := secret != (secrets{})
+	switch {
+	case s.opts.Sealer != nil:
+		hook.URL, secret.Place = splitURL(c.URL)
+		if secret == (secrets{}) {
+			return hook, nil
+		}
+	case !needs:
 		return hook, nil
-	}
-	if s.opts.Sealer == nil {
+	default:
 		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation,
 			"This node has no key to keep the token or the credentials of a webhook with; its operator sets secret_key (`handoff init` makes one). A webhook without them is taken")
 	}
@@ -112,11 +124,10 @@ func (s *Service) CreateFor(ctx context.Context, scope store.Scope, agent, versi
 	if err != nil {
 		return nil, err
 	}
-	hook, err := s.Prepare(c, "")
+	hook, err := s.Prepare(c, version, "")
 	if err != nil {
 		return nil, err
 	}
-	hook.Version = version
 	change := &store.Change{Task: row.Key, Webhook: hook, MaxWebhooks: s.limits.PerTask}
 	switch err := s.opts.Store.Commit(ctx, change); {
 	case errors.Is(err, store.ErrNotFound):
@@ -131,7 +142,7 @@ func (s *Service) CreateFor(ctx context.Context, scope store.Scope, agent, versi
 	}
 	hook.Task = row.ID
 	shown := configOf(hook)
-	shown.Tenant = c.Tenant
+	shown.URL, shown.Tenant = c.URL, c.Tenant
 	return shown, nil
 }
 
@@ -158,7 +169,7 @@ func (s *Service) Get(ctx context.Context, scope store.Scope, agent string, q *a
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	c := configOf(hook)
+	c := s.shown(hook)
 	c.Tenant = q.Tenant
 	return c, nil
 }
@@ -192,7 +203,7 @@ func (s *Service) List(ctx context.Context, scope store.Scope, agent string, q *
 			page.NextPageToken = encodeToken(page.Configs[size-1].ID)
 			break
 		}
-		c := configOf(&hooks[i])
+		c := s.shown(&hooks[i])
 		c.Tenant = q.Tenant
 		page.Configs = append(page.Configs, *c)
 	}
@@ -224,8 +235,44 @@ func (s *Service) find(ctx context.Context, scope store.Scope, agent, id string)
 	return row, nil
 }
 
-// configOf returns a webhook as its owner sees it: what authenticates us to the
-// receiver does not come back.
+// splitURL returns the scheme, the host and the port of a URL, and what follows
+// them unless it says nothing.
+func splitURL(raw string) (origin, place string) {
+	begin := strings.Index(raw, "://") + len("://")
+	end := strings.IndexAny(raw[begin:], "/?#")
+	if end < 0 || raw[begin+end:] == "/" {
+		return raw, ""
+	}
+	return raw[:begin+end], raw[begin+end:]
+}
+
+// open returns what is sealed of a webhook.
+func (s *Service) open(hook *store.Webhook) (secret secrets, err error) {
+	if hook.Secrets == nil {
+		return secret, nil
+	}
+	if s.opts.Sealer == nil {
+		return secret, errors.New("there is no key")
+	}
+	plain, err := s.opts.Sealer.Open(hook.Secrets)
+	if err != nil {
+		return secret, err
+	}
+	return secret, json.Unmarshal(plain, &secret)
+}
+
+// shown returns a webhook as its owner sees it, without the path of its URL where
+// that cannot be opened.
+func (s *Service) shown(hook *store.Webhook) *a2a.TaskPushNotificationConfig {
+	c := configOf(hook)
+	if secret, err := s.open(hook); err == nil {
+		c.URL += secret.Place
+	}
+	return c
+}
+
+// configOf returns a webhook as it is kept: what authenticates us to the receiver
+// does not come back.
 func configOf(hook *store.Webhook) *a2a.TaskPushNotificationConfig {
 	c := &a2a.TaskPushNotificationConfig{ID: hook.ID, TaskID: hook.Task, URL: hook.URL}
 	if hook.Scheme != "" {

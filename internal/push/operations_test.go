@@ -129,15 +129,31 @@ func TestSecretsAreSealed(t *testing.T) {
 	n := newNode(t, nil)
 	n.task("t")
 	c := &configuration{
-		TaskID: "t", ID: "h", URL: "https://hooks.example/", Token: "tok-secret",
+		TaskID: "t", ID: "h", URL: "https://hooks.example:8443/path-secret?key=query-secret", Token: "tok-secret",
 		Authentication: &a2a.AuthenticationInfo{Scheme: "Bearer", Credentials: "cred-secret"},
 	}
 	if _, err := n.push.Create(t.Context(), ann, "echo", c); err != nil {
 		t.Fatal(err)
 	}
 	hook, err := n.store.Webhook(t.Context(), store.ForAll(), "t", "h")
-	if err != nil || len(hook.Secrets) == 0 || bytes.Contains(hook.Secrets, []byte("secret")) {
-		t.Errorf("kept as %q, %v", hook.Secrets, err)
+	if err != nil || len(hook.Secrets) == 0 || bytes.Contains(hook.Secrets, []byte("secret")) || hook.URL != "https://hooks.example:8443" {
+		t.Errorf("kept as %q and %q, %v", hook.URL, hook.Secrets, err)
+	}
+	if shown, err := n.push.Get(t.Context(), ann, "echo", &getQuery{TaskID: "t", ID: "h"}); err != nil || shown.URL != c.URL {
+		t.Errorf("its owner sees %+v, %v", shown, err)
+	}
+	for _, url := range []string{"https://hooks.example", "https://hooks.example/", "https://hooks.example?key=secret", "https://hooks.example/secret/"} {
+		made, err := n.push.Create(t.Context(), ann, "echo", &configuration{TaskID: "t", ID: "other", URL: url})
+		if err != nil || made.URL != url {
+			t.Fatalf("%s: %+v, %v", url, made, err)
+		}
+		hook, err := n.store.Webhook(t.Context(), store.ForAll(), "t", "other")
+		if err != nil || strings.Contains(hook.URL, "secret") {
+			t.Errorf("%s is kept as %q, %v", url, hook.URL, err)
+		}
+		if page, err := n.push.List(t.Context(), ann, "echo", &listQuery{TaskID: "t"}); err != nil || page.Configs[1].URL != url {
+			t.Errorf("the list has %+v, %v", page, err)
+		}
 	}
 	keyless := newNode(t, func(o *push.Options) { o.Sealer = nil })
 	keyless.task("t")
@@ -153,13 +169,14 @@ func TestWhatAHeaderOrAPathCannotHaveIsRefused(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, nil)
 	for field, c := range map[string]*configuration{
-		"x.id":                         {ID: "a/b"},
-		"x.token":                      {Token: "a\r\nX: y"},
-		"x.authentication.scheme":      {Authentication: &a2a.AuthenticationInfo{Scheme: "Bea rer"}},
-		"x.authentication.credentials": {Authentication: &a2a.AuthenticationInfo{Scheme: "Bearer", Credentials: "é"}},
+		"x.id":                                   {ID: "a/b"},
+		"x.token":                                {Token: "a\r\nX: y"},
+		"x.authentication.scheme":                {Authentication: &a2a.AuthenticationInfo{Scheme: "Bea rer"}},
+		"x.authentication.credentials":           {Authentication: &a2a.AuthenticationInfo{Scheme: "Bearer", Credentials: "é"}},
+		"x.authentication.credentials: is empty": {Authentication: &a2a.AuthenticationInfo{Scheme: "Bearer"}},
 	} {
 		c.URL = "https://hooks.example/"
-		if _, err := n.push.Prepare(c, "x."); a2a.CodeOf(err) != a2a.CodeInvalidParams || !strings.Contains(err.Error(), field) {
+		if _, err := n.push.Prepare(c, "", "x."); a2a.CodeOf(err) != a2a.CodeInvalidParams || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -243,7 +260,7 @@ func FuzzPrepare(f *testing.F) {
 		if (&configuration{TaskID: "t", URL: url, ID: id, Token: token, Authentication: c.Authentication}).Validate() != nil {
 			return
 		}
-		hook, err := n.Prepare(c, "")
+		hook, err := n.Prepare(c, "", "")
 		if err != nil {
 			if code := a2a.CodeOf(err); code != a2a.CodeInvalidParams {
 				t.Errorf("%v", err)

@@ -171,12 +171,8 @@ func (s *Service) request(ctx context.Context, hook *store.Webhook, secret *secr
 		h.Set(headerToken, secret.Token)
 		h.Set(headerTokenOld, secret.Token)
 	}
-	if hook.Scheme != "" {
-		value := hook.Scheme
-		if secret.Credentials != "" {
-			value += " " + secret.Credentials
-		}
-		h.Set("Authorization", value)
+	if secret.Credentials != "" {
+		h.Set("Authorization", hook.Scheme+" "+secret.Credentials)
 	}
 	jwt, err := s.sign(hook, event)
 	if err != nil {
@@ -184,7 +180,7 @@ func (s *Service) request(ctx context.Context, hook *store.Webhook, secret *secr
 	}
 	if jwt != "" {
 		h.Set(headerJWT, jwt)
-		if hook.Scheme == "" {
+		if secret.Credentials == "" {
 			h.Set("Authorization", "Bearer "+jwt)
 		}
 	}

@@ -136,9 +136,11 @@ func NewSet(agents []*Agent, byDefault string) (*Set, error) {
 func (s *Set) named(tenant string) (a *Agent, remains string) {
 	a = s.root
 	if tenant != "" {
-		var id string
-		id, remains, _ = strings.Cut(tenant, "/")
-		a = s.agents[id]
+		id, rest, cut := strings.Cut(tenant, "/")
+		if cut && rest == "" {
+			return nil, ""
+		}
+		a, remains = s.agents[id], rest
 	}
 	if a == nil || !a.GRPC {
 		return nil, ""

@@ -173,7 +173,7 @@ func TestClientOfVersion03(t *testing.T) {
 			if got, err := c.GetTask(ctx, &a2a.GetTaskRequest{ID: id, HistoryLength: &one}); err != nil || len(got.History) != 1 || got.Status.Message.Text() != "What next?" {
 				t.Errorf("get: %+v, %v", got, err)
 			}
-			hook := &a2a.TaskPushNotificationConfig{TaskID: id, ID: "h", URL: "https://h.example/", Token: "tok", Authentication: &a2a.AuthenticationInfo{Scheme: "Bearer"}}
+			hook := &a2a.TaskPushNotificationConfig{TaskID: id, ID: "h", URL: "https://h.example/", Token: "tok", Authentication: &a2a.AuthenticationInfo{Scheme: "Bearer", Credentials: "cred"}}
 			if got, err := c.CreateTaskPushNotificationConfig(ctx, hook); err != nil || got.ID != "h" || got.TaskID != id || got.URL != hook.URL {
 				t.Errorf("set: %+v, %v", got, err)
 			}

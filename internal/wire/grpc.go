@@ -161,7 +161,11 @@ func (x *exchange) serveGRPC(path string) {
 		return
 	case path != method || operation.handler == nil:
 		x.code = a2a.CodeMethodNotFound.String()
-		_ = s.refusals.Write(w, x.r, connectError(a2a.Errorf(a2a.CodeMethodNotFound, "Method not found: %s", clip(path, 64))))
+		e := a2a.Errorf(a2a.CodeMethodNotFound, "Method not found: %s", clip(path, 64))
+		if path == "" {
+			e.Message = "The path names no method of " + service
+		}
+		_ = s.refusals.Write(w, x.r, connectError(e))
 		return
 	}
 	x.op = operation.op

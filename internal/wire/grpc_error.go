@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -41,7 +42,8 @@ func grpcCode(code a2a.Code) connect.Code {
 // connectError returns an error as it goes out over gRPC: a google.rpc.Status
 // with the details that the other bindings have (A2A §10.6).
 func connectError(e *a2a.Error) *connect.Error {
-	out := connect.NewError(grpcCode(e.Code), errors.New(e.Message))
+	// A space at the end of a field is none of HTTP/2 (RFC 9113 §8.2.1).
+	out := connect.NewError(grpcCode(e.Code), errors.New(strings.TrimSpace(e.Message)))
 	if reason := e.Code.Reason(); reason != "" {
 		addDetail(out, &errdetails.ErrorInfo{Reason: reason, Domain: a2a.ErrorDomain, Metadata: e.Metadata})
 	}

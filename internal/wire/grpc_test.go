@@ -110,10 +110,10 @@ func TestGRPC_OtherRequests(t *testing.T) {
 	if r := get(read); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != "POST, OPTIONS" {
 		t.Errorf("GET: %d %v", r.StatusCode, r.Header)
 	}
-	for _, path := range []string{"Nope", "SendMessage/", "SendMessage/x", ""} {
+	for _, path := range []string{"Nope", "SendMessage/", "SendMessage/x", "", " ", "x "} {
 		unknown := n.framed(nil)
 		unknown.URL.Path = "/lf.a2a.v1.A2AService/" + path
-		if code, message := n.trailers(unknown); code != codes.Unimplemented {
+		if code, message := n.trailers(unknown); code != codes.Unimplemented || message == "" || message != strings.TrimSpace(message) {
 			t.Errorf("%q: %v %s", path, code, message)
 		}
 	}

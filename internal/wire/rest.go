@@ -154,6 +154,10 @@ func (x *exchange) serveREST(path string) {
 	}
 	switch {
 	case target.kind == resourceNone:
+		if err := x.agent.speaks(x.version); err != nil && oldResource(path, target).kind != resourceNone {
+			x.refuse(err) // there is something in another version
+			return
+		}
 		x.refuseRoute()
 		return
 	case target.kind == resourceBase:

@@ -280,6 +280,15 @@ func TestRow110_Version03(t *testing.T) {
 	if got := call("message/send", "", func(r *http.Request) { r.URL.RawQuery = "A2A-Version=0.3" }); !strings.Contains(got, `"kind":"task"`) {
 		t.Errorf("version in the query: %s", got)
 	}
+	// What is at an address of 0.3 only, asked for in another version.
+	for path, want := range map[string]string{"v1/card": "VERSION_NOT_SUPPORTED", "v1/nothing": "There is nothing at"} {
+		if status, text := n.ask(rest, asked{verb: "GET", path: path}, header("A2A-Version", "99.0")); status < 400 || !strings.Contains(text, want) {
+			t.Errorf("%s in another version: %d %s, not %s", path, status, text, want)
+		}
+	}
+	if status, text := n.ask(rest, asked{verb: "GET", path: "v1/card"}, header("A2A-Version", "1.0")); status != 404 {
+		t.Errorf("v1/card in 1.0: %d %s", status, text)
+	}
 	// 1.0 over gRPC is no place for a client of 0.3.
 	if e := n.callGRPC("GetTask", object{"id": "x"}, []func(*http.Request){header("A2A-Version", "0.3")}); e.Error == nil || e.Error.Code != a2a.CodeVersionNotSupported {
 		t.Errorf("0.3 over gRPC of 1.0: %+v", e.Error)

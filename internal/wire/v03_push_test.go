@@ -65,7 +65,7 @@ func TestOldPush_ATaskAsItsReceiverKnowsIt(t *testing.T) {
 	for _, way := range []string{"set", "inline", "grpc"} {
 		url, got := receiver(t)
 		id := ""
-		switch hook := `{"url":"` + url + `","token":"tok"}`; way {
+		switch hook := `{"url":"` + url + `","token":"tok","authentication":{"schemes":["Bearer"]}}`; way {
 		case "inline":
 			status, text := n.ask(rpc, asked{method: v03.MethodSend, params: fmt.Sprintf(
 				`{"message":{"kind":"message","messageId":"i-1","role":"user","parts":[{"kind":"text","text":"ask"}]},"configuration":{"blocking":true,"pushNotificationConfig":%s}}`, hook)})
@@ -93,7 +93,7 @@ func TestOldPush_ATaskAsItsReceiverKnowsIt(t *testing.T) {
 		if task.Kind != "task" || task.ID != id || len(task.History) == 0 || task.History[0].Kind != "message" {
 			t.Errorf("%s: %s", way, p.body)
 		}
-		if p.header.Get("Content-Type") != "application/json" || p.header.Get("A2A-Version") != "0.3" || p.header.Get("X-A2A-Notification-Token") != "tok" || p.header.Get("X-A2A-Event-Id") == "" {
+		if p.header.Get("Content-Type") != "application/json" || p.header.Get("A2A-Version") != "0.3" || p.header.Get("X-A2A-Notification-Token") != "tok" || p.header.Get("Authorization") != "" || p.header.Get("X-A2A-Event-Id") == "" {
 			t.Errorf("%s: %v", way, p.header)
 		}
 	}

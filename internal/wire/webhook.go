@@ -38,11 +38,10 @@ func (s *service) hang(c *call, r *engine.Request) error {
 	if err := c.route(config.Tenant); err != nil {
 		return err
 	}
-	hook, err := s.webhooks.Prepare(config, configField+".")
+	hook, err := s.webhooks.Prepare(config, c.hookVersion(), configField+".")
 	if err != nil {
 		return err
 	}
-	hook.Version = c.hookVersion()
 	if c.old && config.ID == "" {
 		hook.ID = r.Message.TaskID // of a new task the engine knows it
 	}
