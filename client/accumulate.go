@@ -22,8 +22,9 @@ type Accumulator struct {
 	// is no limit.
 	MaxBytes int
 
-	events int
-	size   int // of the task, about
+	events   int
+	appended bool // the last task was added to by chunks
+	size     int  // of the task, about
 }
 
 // Add takes the next event. An update before the task itself makes a task of
@@ -49,6 +50,12 @@ func (a *Accumulator) Add(e *a2a.StreamResponse) error {
 
 func (a *Accumulator) add(e *a2a.StreamResponse) {
 	a.events++
+	switch {
+	case e.Task != nil:
+		a.appended = false
+	case e.ArtifactUpdate != nil && e.ArtifactUpdate.Append:
+		a.appended = true
+	}
 	if e.Message != nil {
 		a.Message = e.Message
 		return

@@ -17,7 +17,7 @@ func FuzzAnswers(f *testing.F) {
 	f.Add([]byte(`{"error":{"code":404,"status":"NOT_FOUND"}}`))
 	f.Add([]byte(`{"task":{"status":{"state":"\u0041"}},"statusUpdate":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		result, err := resultOf(data, jsontext.Value(`"1"`))
+		result, err := resultOf(data, jsontext.Value(`"1"`), false)
 		if err == nil && !result.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) {
 			t.Errorf("result %q of %q is no JSON", result, data)
 		}

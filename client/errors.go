@@ -143,13 +143,20 @@ func classify(ctx context.Context, err error) (Kind, error) {
 	if _, ok := errors.AsType[*net.OpError](err); ok || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) {
 		return KindConnect, err
 	}
-	for _, prefix := range []string{"http2: ", "stream error: ", "connection error: "} { // of HTTP/2; they have no type
+	for _, prefix := range []string{
+		"http2: ", "stream error: ", "connection error: ", // of HTTP/2; they have no type
+		closedIdle, "http: CloseIdleConnections called", // nor have these
+	} {
 		if strings.HasPrefix(err.Error(), prefix) {
 			return KindConnect, err
 		}
 	}
 	return KindProtocol, err
 }
+
+// closedIdle is the text of an error of net/http that has no type: the peer had
+// closed the connection before the request was begun on it.
+const closedIdle = "http: server closed idle connection"
 
 func isTLS(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -128,17 +130,17 @@ func TestJSONRPCEnvelopes(t *testing.T) {
 		{name: "id of another request", body: `{"jsonrpc":"2.0","id":"99","result":` + result + `}`},
 		{name: "id as a number", body: `{"jsonrpc":"2.0","id":1,"result":` + result + `}`},
 		{name: "no id", body: `{"jsonrpc":"2.0","result":` + result + `}`},
-		{name: "escaped id", body: `{"jsonrpc":"2.0","id":"\u0031","result":` + result + `}`, ok: true},
-		{name: "order and unknown members", body: `{"result":` + result + `,"x":[{}],"id":"1","jsonrpc":"2.0"}`, ok: true},
-		{name: "null error beside a result", body: `{"id":"1","error":null,"result":` + result + `}`, ok: true},
-		{name: "result and error", body: `{"id":"1","error":{"code":-32001,"message":"x"},"result":` + result + `}`},
-		{name: "result twice", body: `{"id":"1","result":{},"result":` + result + `}`},
-		{name: "neither", body: `{"jsonrpc":"2.0","id":"1"}`},
+		{name: "escaped id", body: `{"jsonrpc":"2.0","id":"\u00681","result":` + result + `}`, ok: true},
+		{name: "order and unknown members", body: `{"result":` + result + `,"x":[{}],"id":"h1","jsonrpc":"2.0"}`, ok: true},
+		{name: "null error beside a result", body: `{"id":"h1","error":null,"result":` + result + `}`, ok: true},
+		{name: "result and error", body: `{"id":"h1","error":{"code":-32001,"message":"x"},"result":` + result + `}`},
+		{name: "result twice", body: `{"id":"h1","result":{},"result":` + result + `}`},
+		{name: "neither", body: `{"jsonrpc":"2.0","id":"h1"}`},
 		{name: "empty object", body: `{}`},
-		{name: "null result", body: `{"jsonrpc":"2.0","id":"1","result":null}`},
+		{name: "null result", body: `{"jsonrpc":"2.0","id":"h1","result":null}`},
 		{name: "error without an id", body: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}`, code: a2a.CodeParse},
 		{name: "error of another request", body: `{"jsonrpc":"2.0","id":"7","error":{"code":-32001,"message":"x"}}`},
-		{name: "error that is text", body: `{"jsonrpc":"2.0","id":"1","error":"x"}`},
+		{name: "error that is text", body: `{"jsonrpc":"2.0","id":"h1","error":"x"}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,6 +157,100 @@ func TestJSONRPCEnvelopes(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// Some peers leave out a result that is null. (a2a-go 2.4.0, a2a-sdk 0.3.24.)
+func TestDeletionWithoutResult(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"1.0", "0.3"} {
+		for body, ok := range map[string]bool{
+			`{"jsonrpc":"2.0","id":"h1"}`:               true,
+			`{"jsonrpc":"2.0","id":"h1","error":null}`:  true,
+			`{"jsonrpc":"2.0","id":"h1","result":null}`: true,
+			`{"jsonrpc":"2.0","id":"h2"}`:               false,
+			`{"jsonrpc":"2.0"}`:                         false,
+			`{"jsonrpc":"2.0","id":null}`:               false,
+		} {
+			p := newPeer(t, a2a.BindingJSONRPC, func(x *exchange) { x.body(200, "application/json", body) })
+			p.card.SupportedInterfaces[0].ProtocolVersion = version
+			err := p.client(t, client.Options{}).DeleteTaskPushNotificationConfig(t.Context(), &a2a.DeleteTaskPushNotificationConfigRequest{TaskID: "t", ID: "p"})
+			if (err == nil) != ok {
+				t.Errorf("version %s, %s: got %v", version, body, err)
+			}
+		}
+	}
+}
+
+// An id that is a numeral comes back from some peers as a number. (a2a-java.)
+func TestIDsAreNoNumerals(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, a2a.BindingJSONRPC, func(x *exchange) {
+		var id string
+		if err := json.Unmarshal(x.id, &id); err != nil {
+			t.Error(err)
+		}
+		if _, err := strconv.ParseFloat(id, 64); err == nil {
+			t.Errorf("the id %q is a numeral", id)
+		}
+		x.result(task("t-1", "TASK_STATE_WORKING"))
+	})
+	if err := getTask(t.Context(), p.client(t, client.Options{})); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is closed before a request is begun on it was not sent.
+func TestConnectionsClosedWhileIdle(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		text string
+		kind client.Kind
+		sent bool
+	}{
+		{"http: server closed idle connection", client.KindConnect, false},
+		{"http: CloseIdleConnections called", client.KindConnect, true},
+		{"net/http: HTTP/1.x transport connection broken: malformed HTTP response", client.KindProtocol, true},
+	} {
+		c, err := client.New(newCard(a2a.BindingREST, "http://h.test"), client.Options{HTTPClient: &http.Client{Transport: brokenTransport{errors.New(tt.text)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.SendMessage(t.Context(), hello())
+		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != tt.kind || e.Sent != tt.sent {
+			t.Errorf("%s: got %#v", tt.text, err)
+		}
+	}
+}
+
+// As a load balancer does whose peer is being started again.
+func TestConnectionsClosedAtOnce(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	transport := new(http.Transport)
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := client.New(newCard(a2a.BindingREST, "http://"+l.Addr().String()), client.Options{HTTPClient: &http.Client{Transport: transport}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		err := getTask(t.Context(), c)
+		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindConnect {
+			t.Fatalf("got %#v", err)
+		}
 	}
 }
 

@@ -33,7 +33,8 @@ func (b *jsonRPC) newCall(r *request, accept string) (*call, jsontext.Value, err
 			return nil, nil, err
 		}
 	}
-	id := `"` + strconv.FormatUint(b.lastID.Add(1), 10) + `"`
+	// Some peers take a numeral in a string for a number, and answer with that.
+	id := `"h` + strconv.FormatUint(b.lastID.Add(1), 10) + `"`
 	body := make([]byte, 0, 512)
 	body = append(body, `{"jsonrpc":"2.0","id":`...)
 	body = append(body, id...)
@@ -74,7 +75,7 @@ func (b *jsonRPC) unary(ctx context.Context, r *request, out a2a.Decodable) erro
 	if err != nil {
 		return err
 	}
-	result, err := resultOf(body, id)
+	result, err := resultOf(body, id, out == nil)
 	if err == nil && r.result != nil {
 		*r.result = result
 	}
@@ -97,7 +98,7 @@ func (b *jsonRPC) stream(ctx context.Context, r *request) (*Stream, error) {
 		return nil, err
 	}
 	return b.openStream(ctx, c, b.do, func(frame []byte, memory *a2a.Memory, out *a2a.StreamResponse) error {
-		result, err := resultOf(frame, id)
+		result, err := resultOf(frame, id, false)
 		if err != nil {
 			return err
 		}
@@ -113,8 +114,9 @@ func (b *jsonRPC) decode(memory *a2a.Memory, result []byte, out a2a.Decodable) e
 }
 
 // resultOf returns the result of a JSON-RPC response. The error is an
-// *a2a.Error when the response holds one.
-func resultOf(body []byte, id jsontext.Value) (jsontext.Value, error) {
+// *a2a.Error when the response holds one. Where nothing is to be answered, the
+// result may be missing: some peers leave it out because it is null.
+func resultOf(body []byte, id jsontext.Value, empty bool) (jsontext.Value, error) {
 	env, err := parseEnvelope(body)
 	switch {
 	case err != nil:
@@ -127,7 +129,7 @@ func resultOf(body []byte, id jsontext.Value) (jsontext.Value, error) {
 		return nil, a2a.ParseJSONRPCError(env.err)
 	case env.err != nil && env.err.Kind() != 'n':
 		return nil, errors.New("the JSON-RPC response has an unusable error")
-	case env.result == nil:
+	case env.result == nil && (!empty || env.id == nil):
 		return nil, errors.New("the JSON-RPC response has neither result nor error")
 	case !sameID(env.id, id):
 		return nil, errWrongID(env.id)

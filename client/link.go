@@ -92,7 +92,8 @@ func (l *link) send(ctx context.Context, c *call) (*http.Response, error) {
 	resp, err := l.http.Do(req)
 	if err != nil {
 		kind, cause := classify(ctx, err)
-		return nil, l.fail(c, kind, progress.sent(kind), cause)
+		sent := progress.sent(kind) && !strings.HasPrefix(cause.Error(), closedIdle)
+		return nil, l.fail(c, kind, sent, cause)
 	}
 	if err := decompress(resp); err != nil {
 		discard(resp)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"net"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -18,6 +19,10 @@ const (
 	DefaultMaxInterval = 30 * time.Second
 	DefaultMaxFailures = 10
 )
+
+// answerTime is how long an agent may be silent after it has begun the stream of
+// an answer with the task as it was before that.
+const answerTime = 5 * time.Second
 
 // maxRetryAfter bounds how long a peer may have us wait for the next try.
 const maxRetryAfter = 10 * time.Minute
@@ -70,7 +75,7 @@ func (c *Client) SendAndWait(ctx context.Context, req *a2a.SendMessageRequest, o
 		return nil, err
 	}
 	w := c.newWaiter("", opts)
-	err = w.follow(stream)
+	err = w.follow(stream, req.Message != nil && req.Message.TaskID != "")
 	switch {
 	case w.seen.Message != nil:
 		return &a2a.SendMessageResponse{Message: w.seen.Message}, nil
@@ -102,6 +107,7 @@ type waiter struct {
 	delay    time.Duration
 	retry    time.Duration // what the last stream asked for
 	failures int           // calls in a row that failed
+	doubtful bool          // a chunk may be there twice
 }
 
 func (c *Client) newWaiter(taskID string, opts WaitOptions) *waiter {
@@ -125,6 +131,7 @@ func (w *waiter) run(ctx context.Context, subscribe bool) (*a2a.Task, error) {
 			before := w.cursor
 			events, err := w.subscribe(ctx)
 			if err == nil {
+				w.confirm(ctx)
 				return w.seen.Task, nil
 			}
 			if ctx.Err() != nil {
@@ -150,18 +157,38 @@ func (w *waiter) subscribe(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	before := w.seen.events
-	err = w.follow(stream)
+	err = w.follow(stream, false)
+	w.doubtful = w.seen.appended && stream.LastEventID() == ""
 	return w.seen.events - before, err
 }
 
+// confirm asks once more for a task that is settled when chunks of it came by a
+// subscription whose events have no ids: some agents tell again what its first
+// event had already. The answer counts unless it takes the state back.
+func (w *waiter) confirm(ctx context.Context) {
+	if !w.doubtful || w.seen.Task == nil {
+		return
+	}
+	task, err := w.client.GetTask(ctx, &a2a.GetTaskRequest{ID: w.taskID, HistoryLength: w.opts.HistoryLength})
+	if err == nil && task.Status.State == w.seen.Task.Status.State {
+		_ = w.see(&a2a.StreamResponse{Task: task}) // or what was told stays
+	}
+}
+
 // follow reads the stream until the task is settled, which is not an error, or
-// a message came.
-func (w *waiter) follow(stream *Stream) error {
+// a message came. Some agents begin the stream of an answer with the task that
+// has asked: that is no outcome, unless nothing else comes (A2A §3.1.2).
+func (w *waiter) follow(stream *Stream, answers bool) error {
 	defer stream.Close()
-	for {
+	stale := false
+	silence := time.AfterFunc(time.Hour, func() { stream.Close() })
+	silence.Stop()
+	defer silence.Stop()
+	for first := true; ; first = false {
 		e, err := stream.Next()
+		silence.Stop()
 		w.retry = min(stream.RetryDelay(), maxRetryAfter)
-		if err == io.EOF {
+		if err == io.EOF || errors.Is(err, net.ErrClosed) {
 			if w.seen.Done() {
 				return nil
 			}
@@ -174,7 +201,13 @@ func (w *waiter) follow(stream *Stream) error {
 			return err
 		}
 		w.cursor = stream.LastEventID()
-		if w.seen.Done() {
+		if e.ArtifactUpdate == nil {
+			stale = answers && first && e.Task != nil && e.Task.Status.State.Interrupted()
+		}
+		switch {
+		case stale:
+			silence.Reset(answerTime)
+		case w.seen.Done():
 			return nil
 		}
 	}

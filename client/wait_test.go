@@ -116,7 +116,7 @@ func TestWaitSubscribes(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {
 		p := newPeer(t, binding, func(x *exchange) {
 			x.event(taskEvent("t-1", "TASK_STATE_WORKING"))
-			x.event(artifactEvent("t-1", "a", "x", `,"append":true`))
+			x.event(artifactEvent("t-1", "a", "x"))
 			x.event(statusEvent("t-1", "TASK_STATE_INPUT_REQUIRED"))
 			x.hang() // a subscription may stay open here
 		})
@@ -135,6 +135,94 @@ func TestWaitSubscribes(t *testing.T) {
 			t.Errorf("the peer got %s", p.seen())
 		}
 	})
+}
+
+// Some agents tell in a subscription again what its first event had already, and
+// number no events: what the task has is what they say when they are asked.
+// (a2a-sdk, Python.)
+func TestWaitAsksForWhatMayHaveComeTwice(t *testing.T) {
+	const xy = `,"artifacts":[{"artifactId":"a","parts":[{"text":"x"},{"text":"y"}]}]`
+	tests := []struct {
+		name  string
+		state string // that is told when it is asked; "": it is not known any more
+		ids   bool
+		want  int // parts
+		seen  string
+	}{
+		{"told again", "TASK_STATE_COMPLETED", false, 2, "SubscribeToTask GetTask"},
+		{"not known", "", false, 3, "SubscribeToTask GetTask"},
+		{"taken back", "TASK_STATE_WORKING", false, 3, "SubscribeToTask GetTask"},
+		{"numbered", "TASK_STATE_COMPLETED", true, 3, "SubscribeToTask"},
+	}
+	onEach(t, func(t *testing.T, binding string) {
+		for _, tt := range tests {
+			if tt.ids && binding == a2a.BindingGRPC {
+				continue // it has no ids
+			}
+			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
+				p := newPeer(t, binding, func(x *exchange) {
+					switch {
+					case x.op == "SubscribeToTask":
+						if tt.ids {
+							x.frame("id: 1\n")
+						}
+						x.event(taskEvent("t-1", "TASK_STATE_WORKING", xy))
+						x.event(artifactEvent("t-1", "a", "y", `,"append":true`))
+						x.event(statusEvent("t-1", "TASK_STATE_COMPLETED"))
+					case tt.state == "":
+						x.fail(a2a.TaskNotFound("t-1"))
+					default:
+						x.result(task("t-1", tt.state, xy))
+					}
+				})
+				got, err := p.client(t, client.Options{}).Wait(t.Context(), "t-1", client.WaitOptions{})
+				if err != nil || got.Status.State != a2a.StateCompleted || len(got.Artifacts[0].Parts) != tt.want || p.seen() != tt.seen {
+					t.Errorf("got %+v, %v after %s", got, err, p.seen())
+				}
+			})
+		}
+	})
+}
+
+// Some agents begin the stream of an answer with the task that has asked. (@a2a-js/sdk.)
+func TestSendAndWaitReadsPastTheOldQuestion(t *testing.T) {
+	asked := taskEvent("t-1", "TASK_STATE_INPUT_REQUIRED")
+	tests := []struct {
+		name   string
+		events []string
+		open   bool // the stream stays open
+		want   a2a.TaskState
+	}{
+		{"and the turn", []string{asked, statusEvent("t-1", "TASK_STATE_WORKING"), artifactEvent("t-1", "a", "x"), statusEvent("t-1", "TASK_STATE_COMPLETED")}, true, a2a.StateCompleted},
+		{"and an artifact", []string{asked, artifactEvent("t-1", "a", "x"), statusEvent("t-1", "TASK_STATE_COMPLETED")}, true, a2a.StateCompleted},
+		{"and another", []string{asked, statusEvent("t-1", "TASK_STATE_INPUT_REQUIRED")}, true, a2a.StateInputRequired},
+		{"and the end", []string{asked}, false, a2a.StateInputRequired},
+		{"and nothing", []string{asked}, true, a2a.StateInputRequired},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onPipeWithPeer(t, func(x *exchange) {
+				for _, e := range tt.events {
+					x.event(e)
+				}
+				if tt.open {
+					x.hang()
+				}
+			}, client.Options{}, func(t *testing.T, p *peer, c *client.Client) {
+				began := time.Now()
+				m := client.NewMessage(a2a.Text("an answer"))
+				m.TaskID = "t-1"
+				answer, err := c.SendAndWait(t.Context(), &a2a.SendMessageRequest{Message: m}, client.WaitOptions{})
+				if err != nil || answer.Task.Status.State != tt.want || p.seen() != "SendStreamingMessage" {
+					t.Errorf("got %+v, %v after %s", answer, err, p.seen())
+				}
+				if took := time.Since(began); took > 10*time.Second {
+					t.Errorf("took %v", took)
+				}
+			})
+		})
+	}
 }
 
 func TestWaitForATaskThatIsOver(t *testing.T) {
