@@ -43,7 +43,7 @@ func peers() []peer {
 		{id: "js", sdk: "@a2a-js/sdk", dir: "../js", version: "1.0", bindings: spoken, command: []string{"node", "server.js"}},
 		{id: "py", sdk: "a2a-sdk", dir: "../py", version: "1.0", bindings: spoken, durable: true, command: []string{"build/venv/bin/python", "server.py"}},
 		{id: "py03", sdk: "a2a-sdk of 0.3", dir: "../py03", version: "0.3", bindings: spoken, durable: true, command: []string{"venv/bin/python", "server.py"}},
-		{id: "java", sdk: "a2a-java", dir: "../java", version: "1.0", draft: true, bindings: []string{a2a.BindingREST}, command: []string{"java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "@build/arguments", "Server"}},
+		{id: "java", sdk: "a2a-java", dir: "../java", version: "1.0", draft: true, bindings: []string{a2a.BindingJSONRPC, a2a.BindingREST}, command: []string{"java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "@build/arguments", "Server"}},
 	}
 }
 
