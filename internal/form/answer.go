@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // Check reports whether an answer fits the schema. The error is a *FieldError.
@@ -29,7 +30,48 @@ func (f *Form) Check(answer []byte) error {
 		}
 	}
 	if err := f.schema.Validate(value); err != nil {
+		if object, ok := value.(map[string]any); ok {
+			if first := f.first(object); first != nil {
+				return first
+			}
+		}
 		return fieldError(err.Error())
+	}
+	return nil
+}
+
+// maxSearch bounds the search for the first field that does not fit, in bytes of
+// schemas.
+const maxSearch = 4 << 20
+
+// first returns what is wrong with the first field of an answer that does not fit
+// or is missing, nil when it is not found: a validation finds any.
+func (f *Form) first(object map[string]any) error {
+	if f.single || f.size*len(f.Fields) > maxSearch {
+		return nil
+	}
+	root := follow(f.source, f.source)
+	for i := range f.Fields {
+		field := &f.Fields[i]
+		value, there := object[field.Name]
+		switch {
+		case there:
+		case field.Required:
+			return &FieldError{Field: field.Name, Reason: "is missing"}
+		default:
+			continue
+		}
+		alone := (&jsonschema.Schema{
+			Schema: f.source.Schema, Defs: f.source.Defs, Definitions: f.source.Definitions,
+			Properties: map[string]*jsonschema.Schema{field.Name: root.Properties[field.Name]},
+		}).CloneSchemas()
+		resolved, err := alone.Resolve(nil)
+		if err != nil {
+			return nil
+		}
+		if err := resolved.Validate(map[string]any{field.Name: value}); err != nil {
+			return fieldError(err.Error())
+		}
 	}
 	return nil
 }
@@ -59,7 +101,8 @@ func (f *Form) checkFormats(object map[string]any) error {
 // fieldError reads from the message of a failed validation which field it is
 // about.
 func fieldError(message string) *FieldError {
-	var path string
+	// A place below a definition stands for one below the field that refers to it.
+	var field, above, definition string
 	for {
 		rest, ok := strings.CutPrefix(message, "validating ")
 		if !ok {
@@ -69,12 +112,22 @@ func fieldError(message string) *FieldError {
 		if !ok {
 			break
 		}
-		if strings.HasPrefix(where, "/") {
-			path = where
-		}
 		message = after
+		if !strings.HasPrefix(where, "/") {
+			continue
+		}
+		root, below := splitDefinition(where)
+		if root != definition {
+			above, definition = field, root
+		}
+		field = above
+		if name := fieldPath(below); name != "" && above != "" && name[0] != '[' {
+			field += "." + name
+		} else {
+			field += name
+		}
 	}
-	e := &FieldError{Field: fieldPath(path), Reason: reason(message)}
+	e := &FieldError{Field: field, Reason: reason(message)}
 	below := func(name string) {
 		if e.Field != "" {
 			e.Field += "."
@@ -89,6 +142,19 @@ func fieldError(message string) *FieldError {
 		e.Reason = "is not asked for"
 	}
 	return e
+}
+
+// splitDefinition splits the place of a schema into the definition that it is in,
+// "" for none, and the place below it.
+func splitDefinition(pointer string) (definition, below string) {
+	parts := strings.SplitN(strings.TrimPrefix(pointer, "/"), "/", 3)
+	if len(parts) < 2 || parts[0] != "$defs" && parts[0] != "definitions" {
+		return "", pointer
+	}
+	if len(parts) == 3 {
+		below = "/" + parts[2]
+	}
+	return parts[0] + "/" + parts[1], below
 }
 
 // reasons tell people what the messages of a failed validation mean.

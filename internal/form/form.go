@@ -67,7 +67,9 @@ type Form struct {
 	Fields      []Field
 
 	schema *jsonschema.Resolved
-	single bool // the answer is the one field's value
+	source *jsonschema.Schema // of schema
+	size   int                // of the text of the schema
+	single bool               // the answer is the one field's value
 }
 
 // FieldError says which field of an answer does not fit, and why.
@@ -103,7 +105,7 @@ func New(schema []byte) (*Form, error) {
 	if err := bound(&s); err != nil {
 		return nil, err
 	}
-	f := &Form{Title: s.Title, Description: s.Description, schema: resolved}
+	f := &Form{Title: s.Title, Description: s.Description, schema: resolved, source: &s, size: len(schema)}
 	root := follow(&s, &s)
 	if len(root.Properties) == 0 {
 		f.single = true

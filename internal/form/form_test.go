@@ -105,6 +105,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestDefinitions names fields below definitions.
+func TestDefinitions(t *testing.T) {
+	t.Parallel()
+	f := formOf(t, `{"properties":{"lines":{"type":"array","items":{"$ref":"#/$defs/line"}},"to":{"$ref":"#/$defs/address"}},
+ "$defs":{"line":{"properties":{"sku":{"$ref":"#/$defs/sku"},"n":{"type":"integer"}},"required":["n"]},"sku":{"type":"string"},
+ "address":{"properties":{"items":{"type":"object","properties":{"city":{"type":"string"}}}}}}}`)
+	for answer, field := range map[string]string{
+		`{"lines":[{"sku":1,"n":1}]}`: "lines[].sku", `{"lines":[{}]}`: "lines[].n", `{"lines":[{"n":"x"}]}`: "lines[].n",
+		`{"to":{"items":{"city":1}}}`: "to.items.city", `{"lines":1}`: "lines",
+	} {
+		if e, ok := errors.AsType[*form.FieldError](f.Check([]byte(answer))); !ok || e.Field != field {
+			t.Errorf("%s: %+v, want %s", answer, e, field)
+		}
+	}
+}
+
+// TestFirst names the first field that is wrong, in the order of the form.
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	f := formOf(t, order)
+	for range 20 {
+		for answer, field := range map[string]string{
+			`{"sku":"abc","qty":0,"price":"x","size":3}`: "sku", `{"sku":"ABC","qty":0,"size":3,"price":"x"}`: "qty",
+			`{"price":"x"}`: "sku", `{"sku":"ABC","qty":1,"size":3,"color":9}`: "size",
+		} {
+			if e, ok := errors.AsType[*form.FieldError](f.Check([]byte(answer))); !ok || e.Field != field {
+				t.Fatalf("%s: %+v, want %s", answer, e, field)
+			}
+		}
+	}
+}
+
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	f := formOf(t, `{"properties":{"n":{"type":"integer","minimum":10,"maximum":100,"multipleOf":5},"s":{"type":"string","minLength":2,"maxLength":3},
