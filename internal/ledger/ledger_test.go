@@ -372,14 +372,18 @@ func TestRow137_Cancel(t *testing.T) {
 		p := newPeer(t)
 		p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
 		b := newBench(t, p)
-		id := b.send("x")
-		b.eventually("it works", func() bool { return strings.Contains(texts(b.get(id)), "on it") })
-		began := time.Now()
-		b.cancel(id)
-		b.eventually("it was told", func() bool { return p.calls("CancelTask") > 0 })
-		if took := time.Since(began); took > time.Second {
-			t.Errorf("it took %s", took)
+		var took time.Duration
+		for range 3 { // a machine that is busy may take longer once
+			id := b.send("x")
+			b.eventually("it works", func() bool { return strings.Contains(texts(b.get(id)), "on it") })
+			before, began := p.calls("CancelTask"), time.Now()
+			b.cancel(id)
+			b.eventually("it was told", func() bool { return p.calls("CancelTask") > before })
+			if took = time.Since(began); took < time.Second {
+				return
+			}
 		}
+		t.Errorf("it took %s", took)
 	})
 	t.Run("while the message is on its way", func(t *testing.T) {
 		t.Parallel()
@@ -797,7 +801,8 @@ func TestClocks(t *testing.T) {
 		p := newPeer(t)
 		p.fail("SendStreamingMessage", dropBefore)
 		b := newBench(t, p)
-		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(500 * time.Millisecond) })
+		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(3 * time.Second) })
+		b.eventually("it is unknown", func() bool { return b.row(id).Send == store.SendUnknown })
 		task := b.until(id, a2a.StateFailed)
 		if !strings.Contains(texts(task), "deadline") {
 			t.Errorf("it says %q", texts(task))
@@ -812,7 +817,7 @@ func TestClocks(t *testing.T) {
 		p := newPeer(t)
 		p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
 		b := newBench(t, p)
-		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(500 * time.Millisecond) })
+		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(3 * time.Second) })
 		b.until(id, a2a.StateFailed)
 		b.eventually("the peer is told", func() bool { return b.row(id).RemoteState == a2a.StateCanceled })
 	})
@@ -825,8 +830,9 @@ func TestAMessageThatIsLost(t *testing.T) {
 	p := newPeer(t)
 	p.fail("SendStreamingMessage", dropBefore)
 	b := newBench(t, p, func(b *bench) { b.recall = 300 * time.Millisecond })
-	id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(200 * time.Millisecond) })
-	b.until(id, a2a.StateFailed)
+	id := b.send("x")
+	b.eventually("it is unknown", func() bool { return b.row(id).Send == store.SendUnknown })
+	b.cancel(id)
 	b.eventually("it is lost", func() bool { return b.row(id).Send == store.SendLost })
 }
 

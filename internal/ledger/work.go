@@ -320,13 +320,13 @@ func (w *work) decide(ctx context.Context) (done bool, err error) {
 	if m.Turn == 0 || w.d.RemoteTask == "" || slices.ContainsFunc(w.t.Messages, func(m a2a.Message) bool { return decides(&m) }) {
 		return false, nil // a message brings it
 	}
+	id := decisionID(w.d.Task, m.Turn)
+	if w.d.Message == id && w.d.Send == store.SendAccepted {
+		return false, w.t.SetState(a2a.JSON(`{}`))
+	}
 	w.hasten = true
 	if !declares(w.card(), a2a.GrantExtension) {
 		return false, w.tellWhere(ctx)
-	}
-	id := decisionID(w.d.Task, m.Turn)
-	if w.d.Message == id && w.d.Send == store.SendAccepted {
-		return false, nil
 	}
 	if w.t.Cause == agent.CauseGrant {
 		state, err := json.Marshal(m)
