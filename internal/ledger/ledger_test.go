@@ -269,6 +269,25 @@ func TestAMessageThatHasNotArrivedStaysUnknown(t *testing.T) {
 	}
 }
 
+// Row 136: an answer that is late is waited for, on the connection that is open.
+func TestRow136_ALateAnswer(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*a2a.AgentCard){"stream": func(*a2a.AgentCard) {}, "single": unary} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t, change)
+			p.failAlways("ListTasks", notSupported)
+			p.fail("SendMessage", answersLate)
+			p.fail("SendStreamingMessage", answersLate)
+			b := newBench(t, p)
+			id := b.send("x")
+			b.eventually("it is unknown", func() bool { return b.row(id).Send == store.SendUnknown })
+			b.quoted(b.until(id, a2a.StateCompleted), "done: x")
+			p.checkSends()
+		})
+	}
+}
+
 func TestAPeerThatDeduplicatesGetsTheSameMessageAgain(t *testing.T) {
 	t.Parallel()
 	for _, f := range []fault{hangBefore, dropBefore, dropAfter, hangAfter} {

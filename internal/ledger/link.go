@@ -10,8 +10,8 @@ import (
 func prepared(link *Link) (Link, error) {
 	l := link.withDefaults()
 	c, err := l.Client.With(func(o *client.Options) {
-		o.ResponseTimeout = l.Answer + graceCanceled // the send itself has its own clock
-		o.CallTimeout = l.Answer
+		// Sends and streams have clocks of the ledger's own.
+		o.ResponseTimeout, o.IdleTimeout, o.CallTimeout = 0, -1, l.Answer
 		for _, uri := range [...]string{a2a.LineageExtension, a2a.GrantExtension} {
 			if declares(l.Client.Card(), uri) {
 				o.Extensions = append(o.Extensions[:len(o.Extensions):len(o.Extensions)], uri)

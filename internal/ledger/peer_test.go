@@ -27,6 +27,7 @@ type fault string
 const (
 	hangBefore    fault = "says nothing, and does nothing"
 	hangAfter     fault = "says nothing after the task exists"
+	answersLate   fault = "answers when it is done, which takes longer than one waits"
 	dropBefore    fault = "drops the connection before anything is done"
 	dropAfter     fault = "drops the connection after the task exists"
 	unavailable   fault = "503 with Retry-After"
@@ -420,6 +421,12 @@ func (p *faultyPeer) send(w http.ResponseWriter, r *http.Request, q *rpc, f faul
 		return
 	case dropAfter:
 		panic(http.ErrAbortHandler)
+	case answersLate:
+		select {
+		case <-time.After(1200 * time.Millisecond):
+		case <-r.Context().Done():
+			return
+		}
 	}
 	if q.Method == "SendStreamingMessage" && f != plainJSON {
 		p.stream(w, r, q, t, f, false)

@@ -37,6 +37,13 @@ func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, 
 	f := newFeed(context.WithoutCancel(ctx), w.sender(o, push))
 	defer f.close(nil)
 	first, err := w.answer(ctx, f)
+	if errors.Is(err, errAnswer) && !w.link.Deduplicates {
+		var found bool
+		if first, found, err = w.holdOn(ctx, f); found {
+			end()
+			return true, nil
+		}
+	}
 	if err == nil {
 		err = w.accepted(ctx, first)
 	}
@@ -108,6 +115,42 @@ func (w *work) answer(ctx context.Context, f *feed) (*a2a.StreamResponse, error)
 				clock.Reset(min(graceCanceled, w.link.Answer))
 			}
 		}
+	}
+}
+
+// holdOn waits for an answer that is late, without giving up its connection: some
+// peers answer when they are done. Meanwhile the message is looked for, and found
+// says that it was.
+func (w *work) holdOn(ctx context.Context, f *feed) (first *a2a.StreamResponse, found bool, err error) {
+	w.d.Send = store.SendUnknown
+	if err := w.trouble(errAnswer); err != nil {
+		return nil, false, err
+	}
+	for n := 1; ; n++ {
+		item, err := w.stuck(ctx)
+		if err == nil {
+			err = w.save(ctx, item)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		found, lerr := w.look(ctx)
+		if found || ended(ctx, lerr) {
+			return nil, found, lerr
+		}
+		again := time.NewTimer(w.l.backoff(n))
+		select {
+		case e := <-f.events:
+			again.Stop()
+			return e.event, false, e.err
+		case <-ctx.Done():
+			again.Stop()
+			return nil, false, context.Cause(ctx)
+		case <-w.book.News(): // such as a push
+		case <-again.C:
+		}
+		again.Stop()
+		w.d.Attempts++
 	}
 }
 
