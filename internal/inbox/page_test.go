@@ -1,6 +1,8 @@
 package inbox_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -192,5 +194,20 @@ func TestLinks(t *testing.T) {
 	f.wantPage("POST", link, url.Values{"action": {"answer"}, "text": {"x"}}, http.StatusGone, "has expired")
 	if !f.item(item.ID).Settled.IsZero() {
 		t.Error("an expired link has answered")
+	}
+}
+
+// TestPolicyFitsTheStyle compares the style of a page with the one that its policy
+// allows.
+func TestPolicyFitsTheStyle(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", f.linkTo(f.stall("pay"), ""), nil))
+	_, rest, _ := strings.Cut(w.Body.String(), "<style>")
+	style, _, ok := strings.Cut(rest, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	if want := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !ok || !strings.Contains(w.Header().Get("Content-Security-Policy"), want) {
+		t.Errorf("the policy %q does not allow the style with %s", w.Header().Get("Content-Security-Policy"), want)
 	}
 }
