@@ -33,8 +33,8 @@ func newSite(t *testing.T) *site {
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel() // no grace
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
 		if err := s.node.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
