@@ -59,6 +59,13 @@ func (c *sendCommand) ledgerNode(ctx context.Context, named string) (node *nodeA
 		// its own.
 		return nil, "", nil
 	}
+	if name := c.wireFlag(); name != "" {
+		if asked {
+			return nil, "", usagef("--%s is for messages that go to the agent directly, and --ref, --again and --deadline for those that the node sends", name)
+		}
+		c.warn("with --%s the message goes to the peer directly, and nobody keeps hold of what becomes of it", name)
+		return nil, "", nil
+	}
 	node, err = socketNode(local)
 	if err == nil {
 		if err = node.ready(ctx); err != nil {
@@ -76,6 +83,17 @@ func (c *sendCommand) ledgerNode(ctx context.Context, named string) (node *nodeA
 		return nil, "", nil
 	}
 	return nil, "", err
+}
+
+// wireFlag returns an option of the command line that is about the connection to
+// the agent, "" when there is none.
+func (c *sendCommand) wireFlag() string {
+	for _, name := range [...]string{"debug", "transport", "a2a-version", "bearer", "api-key", "svc-param", "insecure"} {
+		if f := c.flags.set.Lookup(name); f != nil && byFlag(f) {
+			return name
+		}
+	}
+	return ""
 }
 
 // delegate hands a message to a peer through the node, and waits for what becomes
