@@ -33,6 +33,7 @@ func (n *Node) newLedger(guard *netguard.Guard, sealer *auth.Sealer) (*ledger.Le
 	}
 	opts := ledger.Options{
 		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Engine: n.engine, Peers: &links{n.catalog},
+		ItemDue: func(i *store.InboxItem) (time.Time, []store.Job) { return n.inbox.Schedule(i) },
 		BaseURL: n.reachable, Due: n.jobs.Due, Logger: n.log, PushBytes: int64(n.base.Limits.Body),
 		Keys: guard.Configured(netguard.Options{Timeout: 10 * time.Second, MaxRedirects: -1}),
 	}

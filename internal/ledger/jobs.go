@@ -111,7 +111,12 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 		return l.finish(ctx, job) // the other job goes on
 	}
 	wait := max(l.interval(&link, n, asks || d.Channel == store.ChannelPush), asked(err))
-	return l.again(ctx, job, &store.Change{Delegation: d, Item: item}, strconv.Itoa(n+1), wait)
+	c := &store.Change{Delegation: d, Item: item}
+	if item != nil {
+		item.Turn = job.Turn
+		item.Due, c.Jobs = l.opts.ItemDue(item)
+	}
+	return l.again(ctx, job, c, strconv.Itoa(n+1), wait)
 }
 
 // interval returns the time to the next look at a peer: growing, and the longest
@@ -154,7 +159,7 @@ func (l *Ledger) again(ctx context.Context, job *store.Job, c *store.Change, key
 	if c.Delegation != nil {
 		c.Task, c.Guard = c.Delegation.TaskKey, store.Guard{Turn: job.Turn, NoLease: true}
 	}
-	c.Jobs, c.Finish = []store.Job{next}, job.ID
+	c.Jobs, c.Finish = append(c.Jobs, next), job.ID
 	err := l.opts.Store.Commit(ctx, c)
 	if errors.Is(err, store.ErrConflict) {
 		return l.finish(ctx, job)

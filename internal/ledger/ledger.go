@@ -134,8 +134,11 @@ type Options struct {
 	Recall time.Duration
 	// PushBytes bounds the body of a push; 16 MiB.
 	PushBytes int64
-	Due       func(time.Time) // is told when a job will be due; may be nil
-	Logger    *slog.Logger    // nil: slog.Default()
+	// ItemDue says when an item of the inbox is due that a job makes, and which
+	// jobs go with it; nil: never, and none.
+	ItemDue func(*store.InboxItem) (due time.Time, jobs []store.Job)
+	Due     func(time.Time) // is told when a job will be due; may be nil
+	Logger  *slog.Logger    // nil: slog.Default()
 }
 
 // Ledger runs the delegations of a node. It is safe for concurrent use.
@@ -167,6 +170,9 @@ func New(opts Options) *Ledger {
 	}
 	if opts.BaseURL == nil {
 		opts.BaseURL = func() string { return "" }
+	}
+	if opts.ItemDue == nil {
+		opts.ItemDue = func(*store.InboxItem) (time.Time, []store.Job) { return time.Time{}, nil }
 	}
 	if opts.Due == nil {
 		opts.Due = func(time.Time) {}

@@ -571,6 +571,29 @@ func TestAPeerThatForgetsItsTask(t *testing.T) {
 	}
 }
 
+// A peer that is silent while it is polled comes into the inbox once, and out of it
+// when it answers.
+func TestASilentPeer(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, unary)
+	p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
+	b := newBench(t, p, func(b *bench) { b.stuck = 200 * time.Millisecond })
+	id := b.send("x")
+	b.eventually("it works", func() bool { return strings.Contains(texts(b.get(id)), "on it") })
+	p.failAlways("GetTask", badGateway)
+	b.eventually("somebody is told", func() bool { return len(b.items(id, false)) > 0 })
+	polls := p.calls("GetTask")
+	b.eventually("it is polled on", func() bool { return p.calls("GetTask") > polls+2 })
+	items := b.items(id, false)
+	if len(items) != 1 || items[0].Kind != store.InboxStuck || time.Since(items[0].Created) > time.Minute || !strings.Contains(items[0].Text, "502") {
+		t.Errorf("the inbox has %+v", items)
+	}
+	p.failAlways("GetTask", "")
+	b.eventually("it is settled", func() bool { return len(b.items(id, false)) == 0 })
+	p.do(func(task *peerTask) { p.finish(task, "late") })
+	b.quoted(b.until(id, a2a.StateCompleted), "late")
+}
+
 // A peer that asked may go on by itself.
 func TestAQuestionThatAnswersItself(t *testing.T) {
 	t.Parallel()

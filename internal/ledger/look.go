@@ -160,7 +160,7 @@ func (l *Ledger) stuck(ctx context.Context, d *store.Delegation) (*store.InboxIt
 		}
 	}
 	return &store.InboxItem{
-		ID: rand.Text(), Kind: store.InboxStuck, Task: d.Task, Tenant: d.Tenant, Owner: d.Owner,
+		ID: rand.Text(), Kind: store.InboxStuck, Created: time.Now(), Task: d.Task, Tenant: d.Tenant, Owner: d.Owner,
 		Agent: d.Peer, Peer: true, Ref: d.Ref, Text: "The peer " + d.Peer + " has been silent since " +
 			last.UTC().Format(time.RFC3339) + ": " + d.Error + ".",
 	}, nil
