@@ -38,9 +38,15 @@ func names(t *testing.T) []string {
 	return list
 }
 
-// inProgram are the examples whose agent is in their program and not in their
-// configuration.
-var inProgram = []string{"a2a-go-executor", "go-agent"}
+// otherAgents are the agents of configurations that have not just the one that
+// the example is called after, because that is in a program, or since there is none.
+var otherAgents = map[string][]string{
+	"a2a-go-executor/handoff.yaml": nil,
+	"go-agent/handoff.yaml":        nil,
+	"planner/handoff.yaml":         {"researcher"},
+	"review/handoff.yaml":          nil,
+	"review/reviewer.yaml":         {"reviewer"},
+}
 
 func configurations(t *testing.T, name string) []string {
 	t.Helper()
@@ -88,8 +94,8 @@ func TestConfigurations(t *testing.T) {
 					t.Errorf("card: %s: %s", p.Path, p.Message)
 				}
 				want := []string{name}
-				if slices.Contains(inProgram, name) {
-					want = nil
+				if others, ok := otherAgents[file]; ok {
+					want = others
 				}
 				if diff := cmp.Diff(want, c.AgentIDs(), cmpopts.EquateEmpty()); diff != "" {
 					t.Errorf("agents (-want +got):\n%s", diff)
@@ -140,8 +146,9 @@ func TestFixtureConfigurationsAgree(t *testing.T) {
 
 var block = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
-// commands are those of a README, without their comments.
-func commands(t *testing.T, name string) [][]string {
+// terminals are the blocks of commands of a README, line by line and without
+// their comments.
+func terminals(t *testing.T, name string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(name, "README.md"))
 	if err != nil {
@@ -149,15 +156,19 @@ func commands(t *testing.T, name string) [][]string {
 	}
 	var list [][]string
 	for _, match := range block.FindAllSubmatch(text, -1) {
-		for line := range bytes.Lines(match[1]) {
-			words, _, _ := strings.Cut(string(line), " #")
-			if fields := strings.Fields(words); len(fields) > 0 {
-				list = append(list, fields)
+		var lines []string
+		for line := range strings.Lines(string(match[1])) {
+			command, _, _ := strings.Cut(line, " #")
+			if command = strings.TrimSpace(command); command != "" {
+				lines = append(lines, command)
 			}
 		}
+		list = append(list, lines)
 	}
 	return list
 }
+
+var agentURL = regexp.MustCompile(`(http://127\.0\.0\.1:\d+)/agents/([\w-]+)/`)
 
 // Every command of a README names things that exist, and each README says how to
 // build, how to start and how to talk to its agent.
@@ -170,48 +181,72 @@ func TestReadmes(t *testing.T) {
 	for _, name := range names(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			served, sent := false, false
-			for _, words := range commands(t, name) {
-				line := strings.Join(words, " ")
+			served, sent := map[string]string{}, false // what is served, and where
+			for _, line := range slices.Concat(terminals(t, name)...) {
+				words := strings.Fields(line)
 				switch {
 				case words[0] == "make":
 					if !bytes.Contains(makefile, []byte("\n"+words[1]+":")) {
 						t.Errorf("%s: the Makefile has no such target", line)
 					}
 				case strings.HasPrefix(line, "go build -o "):
-					checkBuild(t, name, words)
+					checkBuild(t, words)
 				case strings.HasPrefix(line, "TOKEN=$(curl "):
 					if !strings.Contains(line, "http://127.0.0.1:9000/token") {
 						t.Errorf("%s: does not name the issuer", line)
 					}
 				case strings.HasPrefix(line, "go run ./"):
-					served = served || !strings.HasSuffix(line, "/issuer")
+					if !strings.HasSuffix(line, "/issuer") {
+						id := filepath.Base(words[2])
+						served[id] = listen(t, filepath.Join(id, "handoff.yaml"))
+						serves(t, filepath.Join(id, "handoff.yaml"), served)
+					}
 					if _, err := os.Stat(filepath.Join("..", words[2], "main.go")); err != nil {
 						t.Errorf("%s: %v", line, err)
 					}
 				case strings.HasPrefix(line, "bin/handoff serve -c "):
-					served = true
-					if _, err := os.Stat(filepath.Join("..", words[3])); err != nil {
-						t.Errorf("%s: %v", line, err)
+					serves(t, filepath.Join("..", words[3]), served)
+				case words[0] == "cd":
+					if words[1] != "examples/"+name {
+						t.Errorf("%s: leads to another example", line)
 					}
-				case words[0] == "bin/handoff":
-					sent = sent || words[1] == "send"
-					if !strings.Contains(line, "http://127.0.0.1:8080/agents/"+name+"/") {
-						t.Errorf("%s: does not name the agent", line)
+				case strings.Contains(line, "bin/handoff "):
+					sent = sent || strings.Contains(line, "bin/handoff send ")
+					match := agentURL.FindStringSubmatch(line)
+					if match != nil && served[match[2]] != match[1] {
+						t.Errorf("%s: nobody serves that agent", line)
+					}
+					if match == nil && !strings.HasPrefix(line, "../../bin/handoff ") && !strings.Contains(line, " -c examples/"+name+"/") {
+						t.Errorf("%s: names neither an agent nor a node", line)
 					}
 				default:
 					t.Errorf("%s: nobody checks this command", line)
 				}
 			}
-			if !served || !sent {
-				t.Errorf("says how to serve: %t, how to send: %t", served, sent)
+			if len(served) == 0 || !sent {
+				t.Errorf("serves %v, says how to send: %t", served, sent)
 			}
 		})
 	}
 }
 
-func checkBuild(t *testing.T, name string, words []string) {
+// serves notes at which address the agents of a configuration are.
+func serves(t *testing.T, file string, served map[string]string) {
 	t.Helper()
+	c, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range c.AgentIDs() {
+		served[id] = "http://" + c.Listen
+	}
+}
+
+// checkBuild checks a line that builds the program of an agent, of this example
+// or of one that it works with.
+func checkBuild(t *testing.T, words []string) {
+	t.Helper()
+	name := filepath.Base(filepath.Dir(words[4]))
 	c, err := config.Load(filepath.Join(name, "handoff.yaml"))
 	if err != nil {
 		t.Fatal(err)

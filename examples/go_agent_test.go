@@ -54,7 +54,8 @@ func run(t *testing.T, name, dir string) (e *example, kill func()) {
 func moved(t *testing.T, name string) string {
 	t.Helper()
 	dir := folder(t, name)
-	edit(t, filepath.Join(dir, "handoff.yaml"), "listen: 127.0.0.1:8080", "listen: 127.0.0.1:0")
+	file := filepath.Join(dir, "handoff.yaml")
+	edit(t, file, "listen: "+strings.TrimPrefix(listen(t, file), "http://"), "listen: 127.0.0.1:0")
 	return dir
 }
 

@@ -93,7 +93,7 @@ func (e *example) bothBindings(t *testing.T, test func(t *testing.T, c *client.C
 func folder(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
-	for _, pattern := range []string{"*.yaml", "*.csv", "*.pdf"} {
+	for _, pattern := range []string{"*.yaml", "*.csv", "*.md", "*.pdf", "*.txt"} {
 		files, err := filepath.Glob(filepath.Join(name, pattern))
 		if err != nil {
 			t.Fatal(err)

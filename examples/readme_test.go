@@ -2,7 +2,7 @@ package examples_test
 
 import (
 	"bufio"
-	"fmt"
+	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"handoff.example/handoff/config"
 )
 
 // seen is what the commands of a README show, as far as a reader would miss it.
@@ -21,15 +23,16 @@ var seen = map[string][]string{
 	"fixture":         {"chunk 30", "COMPLETED", "INPUT_REQUIRED"},
 	"go-agent":        {"Incoterm? FOB or delivered?", "INPUT_REQUIRED"},
 	"hello":           {"Name: Hello", "Hello! You said: good morning", "COMPLETED"},
+	"planner":         {"## MCP", "## A2A", "COMPLETED", "Asked By: agent planner", "What is MCP for?"},
+	"research":        {"For which readers is the summary?", "COMPLETED", "Agents hand work to each other"},
+	"review":          {"Please attach the list of changes.", "COMPLETED", "approved"},
 	"supplier":        {"Security Requirement: partnerOAuth (quotes)", "Skill ID: contract-terms", "BRG-0042", "COMPLETED"},
 	"release-notes":   {"Release notes for 1.4.0", "Moving to 1.4.1", "COMPLETED"},
 	"writer":          {"For which readers is the summary?", "INPUT_REQUIRED"},
 }
 
-var word = regexp.MustCompile(`"[^"]*"|\S+`)
-
-// The commands of every README, run as they stand but for the port and the place
-// of the files.
+// The commands of every README, run as they stand but for the ports and the
+// place of the files.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
 	handoff, err := built("../cmd/handoff")
@@ -39,53 +42,116 @@ func TestReadmeCommands(t *testing.T) {
 	for _, name := range names(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, base, bearer := folder(t, name), "", ""
-			var output strings.Builder
-			for _, words := range commands(t, name) {
-				line := strings.Join(words, " ")
-				switch {
-				case strings.HasSuffix(line, "/issuer"):
-					issuer := startIssuer(t)
-					edit(t, filepath.Join(dir, "handoff.yaml"), "http://127.0.0.1:9000", issuer)
-					bearer = token(t, issuer, "quotes contracts")
-				case strings.HasPrefix(line, "TOKEN="): // it has been got already
-				case strings.HasPrefix(line, "go run "):
-					e, _ := run(t, name, moved(t, name))
-					base = e.base
-				case strings.HasPrefix(line, "bin/handoff serve "):
-					base = serveProgram(t, handoff, filepath.Join(dir, filepath.Base(words[3])))
-				case words[0] == "bin/handoff":
-					line = strings.NewReplacer("http://127.0.0.1:8080", base, "$TOKEN", bearer).Replace(line)
-					fmt.Fprintf(&output, "$ %s\n%s\n", line, runLine(t, handoff, line))
-				}
+			r := &reader{t: t, handoff: handoff, dir: "..", folders: map[string]string{}, moves: map[string]string{}}
+			for _, lines := range terminals(t, name) {
+				r.terminal(lines)
 			}
 			for _, want := range seen[name] {
-				if !strings.Contains(output.String(), want) {
+				if !strings.Contains(r.output.String(), want) {
 					t.Errorf("nothing shows %q", want)
 				}
 			}
 			if t.Failed() || len(seen[name]) == 0 {
-				t.Errorf("the commands show:\n%s", output.String())
+				t.Errorf("the commands show:\n%s", &r.output)
 			}
 		})
 	}
 }
 
-// runLine runs a line of the shell that begins with bin/handoff.
-func runLine(t *testing.T, handoff, line string) []byte {
-	t.Helper()
-	var args []string
-	for _, w := range word.FindAllString(line, -1)[1:] {
-		args = append(args, strings.Trim(w, `"`))
+// reader does what a README says.
+type reader struct {
+	t       *testing.T
+	handoff string            // the program
+	dir     string            // where commands run
+	folders map[string]string // copies of examples, by name
+	moves   map[string]string // addresses that stand in a README, and those in their place
+	output  strings.Builder
+}
+
+// terminal follows one block of commands. What serves runs on; all else is a
+// script of the shell.
+func (r *reader) terminal(lines []string) {
+	r.t.Helper()
+	var script []string
+	for _, line := range lines {
+		words := strings.Fields(line)
+		switch {
+		case strings.HasSuffix(line, "/issuer"):
+			issuer := startIssuer(r.t)
+			r.moves["http://127.0.0.1:9000"] = issuer
+			r.moves["$TOKEN"] = token(r.t, issuer, "quotes contracts")
+		case words[0] == "make", strings.HasPrefix(line, "go build "), strings.HasPrefix(line, "TOKEN="): // done already
+		case strings.HasPrefix(line, "go run "):
+			name := filepath.Base(words[2])
+			listens := listen(r.t, filepath.Join(name, "handoff.yaml"))
+			e, _ := run(r.t, name, moved(r.t, name))
+			r.folders[name], r.moves[listens] = e.dir, e.base
+		case strings.HasPrefix(line, "bin/handoff serve "):
+			file := r.place(words[3])
+			listens := listen(r.t, file)
+			replace(r.t, file, r.moves)
+			r.moves[listens] = serveProgram(r.t, r.handoff, file)
+		case words[0] == "cd":
+			r.dir = filepath.Dir(r.place(words[1] + "/handoff.yaml"))
+		default:
+			script = append(script, line)
+		}
 	}
-	cmd := exec.CommandContext(t.Context(), handoff, args...)
-	cmd.Dir = ".."
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	if len(script) == 0 {
+		return
+	}
+	text := configured.ReplaceAllStringFunc(strings.Join(script, "\n"), r.place)
+	for from, to := range r.moves {
+		text = strings.ReplaceAll(text, from, to)
+	}
+	text = program.ReplaceAllString(text, "${1}"+r.handoff+" ")
+	cmd := exec.CommandContext(r.t.Context(), "sh", "-exc", text)
+	cmd.Dir = r.dir
+	cmd.Env = append(os.Environ(), "HOME="+r.t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Errorf("%s: %v", line, err)
+		r.t.Errorf("%s: %v", text, err)
 	}
-	return out
+	r.output.Write(out)
+}
+
+var (
+	configured = regexp.MustCompile(`examples/[\w-]+/[\w-]+\.yaml`)
+	program    = regexp.MustCompile(`(?m)(^|\()(?:\.\./\.\./)?bin/handoff `)
+)
+
+// place returns where the copy of an example's file is.
+func (r *reader) place(file string) string {
+	name := filepath.Base(filepath.Dir(file))
+	if r.folders[name] == "" {
+		r.folders[name] = folder(r.t, name)
+	}
+	return filepath.Join(r.folders[name], filepath.Base(file))
+}
+
+// listen returns the address of the node that a configuration is of.
+func listen(t *testing.T, file string) string {
+	t.Helper()
+	c, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + c.Listen
+}
+
+// replace replaces the texts of a file that it has.
+func replace(t *testing.T, file string, texts map[string]string) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range texts {
+		content = bytes.ReplaceAll(content, []byte(from), []byte(to))
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // serveProgram starts the program as a user does and returns its address.
