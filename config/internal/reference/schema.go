@@ -140,9 +140,9 @@ func (b *builder) definition(t reflect.Type) *jsonschema.Schema {
 	b.defs[t.Name()] = s // before its content, which may refer to it
 	switch text := (&jsonschema.Schema{Types: []string{"string", "number"}}); t {
 	case reflect.TypeFor[config.ScriptParts]():
-		s.AnyOf = []*jsonschema.Schema{{Const: jsonschema.Ptr[any]("rest")}, {Type: "array", Items: b.value(t.Elem(), "")}}
+		s.AnyOf = []*jsonschema.Schema{{Enum: []any{"rest", "outcome"}}, {Type: "array", Items: b.value(t.Elem(), "")}}
 	case reflect.TypeFor[config.ScriptPart]():
-		s.AnyOf = []*jsonschema.Schema{{Const: jsonschema.Ptr[any]("rest")}, b.object(t)}
+		s.AnyOf = []*jsonschema.Schema{{Enum: []any{"rest", "outcome"}}, b.object(t)}
 	case reflect.TypeFor[config.ScriptContent]():
 		s.AnyOf = []*jsonschema.Schema{text, b.value(reflect.TypeFor[config.ScriptParts](), ""), b.object(t)}
 		s.AnyOf[1] = &jsonschema.Schema{Type: "array", Items: b.value(reflect.TypeFor[config.ScriptPart](), "")}
