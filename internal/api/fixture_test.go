@@ -148,7 +148,7 @@ func newNode(t *testing.T) *node {
 			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
 		},
 		Inbox: inbox.New(inbox.Options{
-			Store: st, Engine: n.engine, Agents: func(id string) *engine.Spec { return n.specs[id] }, Logger: log,
+			Store: st, Scope: store.ForAll(), Engine: n.engine, Agents: func(id string) *engine.Spec { return n.specs[id] }, Logger: log,
 			Settings: func() inbox.Settings { return inbox.Settings{} }, Keys: [][]byte{[]byte("key")}, Base: func() string { return "https://agents.example.com" },
 		}),
 		Webhooks: push.New(push.Options{Store: st, Scope: store.ForAll(), Guard: netguard.New(netguard.Policy{}), Logger: log}),

@@ -11,6 +11,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/form"
 	"handoff.example/handoff/internal/store"
@@ -60,7 +61,7 @@ func (s *Service) Answer(ctx context.Context, scope store.Scope, a *Answer) erro
 
 // send makes a message to the task of an item.
 func (s *Service) send(ctx context.Context, item *store.InboxItem, a *Answer) error {
-	owner := store.ForOwner(item.Tenant, item.Owner)
+	owner := ownerOf(item)
 	row, err := s.opts.Store.Task(ctx, owner, item.Task)
 	if errors.Is(err, store.ErrNotFound) {
 		return a2a.TaskNotFound(item.Task)
@@ -84,6 +85,11 @@ func (s *Service) send(ctx context.Context, item *store.InboxItem, a *Answer) er
 		Message: message, Config: a2a.SendMessageConfiguration{ReturnImmediately: true}, Item: item.ID, By: a.By,
 	})
 	return err
+}
+
+// ownerOf returns the scope of the caller whose task an item is about.
+func ownerOf(i *store.InboxItem) store.Scope {
+	return auth.Scope(&auth.Principal{Tenant: i.Tenant, Subject: i.Owner, Role: auth.RoleCaller})
 }
 
 // check compares data with the schema of a question.

@@ -83,7 +83,7 @@ func (f *fixture) wait(d time.Duration) { f.ahead.Add(int64(d)) }
 
 func (f *fixture) restart(client *http.Client) {
 	f.Service = inbox.New(inbox.Options{
-		Store: f.store, Engine: f.engine, Agents: func(id string) *engine.Spec { return f.specs[id] },
+		Store: f.store, Scope: all, Engine: f.engine, Agents: func(id string) *engine.Spec { return f.specs[id] },
 		Settings: func() inbox.Settings { return f.settings }, Deciders: f.deciders, Keys: f.keys, Client: client,
 		Base: func() string { return "https://agents.example.com" }, Now: f.now, Version: "1", Audit: f.audit, Address: func(*http.Request) string { return "192.0.2.7" }, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -60,6 +60,7 @@ type Decider func(ctx context.Context, item *store.InboxItem, approved bool) err
 // Options are what a Service works with.
 type Options struct {
 	Store    Store
+	Scope    store.Scope // of the node itself, for links and reminders
 	Engine   Engine
 	Agents   func(id string) *engine.Spec
 	Settings func() Settings

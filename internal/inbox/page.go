@@ -104,7 +104,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.say(w, http.StatusGone, "This link has expired", "It was good until "+link.expires.Format(time.RFC1123)+". Ask for a new one.")
 		return
 	}
-	item, err := s.opts.Store.InboxItem(r.Context(), store.ForAll(), id)
+	item, err := s.opts.Store.InboxItem(r.Context(), s.opts.Scope, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		s.say(w, http.StatusGone, "Gone", "What this link was for is not there any more.")
@@ -194,7 +194,7 @@ func (s *Service) show(w http.ResponseWriter, r *http.Request, status int, i *st
 		}
 	}
 	if i.Task != "" {
-		detail, err := s.Show(r.Context(), store.ForAll(), i.ID)
+		detail, err := s.Show(r.Context(), s.opts.Scope, i.ID)
 		if err != nil {
 			s.fail(w, r, err)
 			return
@@ -291,7 +291,7 @@ func (s *Service) takeForm(w http.ResponseWriter, r *http.Request, i *store.Inbo
 	p := &page{Text: r.PostForm.Get("text"), Note: r.PostForm.Get("note")}
 	var written [][]string
 	var err error
-	scope := store.ForOwner(i.Tenant, i.Owner)
+	scope := ownerOf(i)
 	done := "Thank you. Your answer was sent."
 	switch action := r.PostForm.Get("action"); {
 	case action == "approve" || action == "deny":
@@ -396,7 +396,7 @@ func (s *Service) refuse(w http.ResponseWriter, r *http.Request, i *store.InboxI
 		s.show(w, r, http.StatusUnprocessableEntity, i, link, p, written)
 		return
 	}
-	now, ferr := s.opts.Store.InboxItem(r.Context(), store.ForAll(), i.ID)
+	now, ferr := s.opts.Store.InboxItem(r.Context(), s.opts.Scope, i.ID)
 	if ferr == nil && !now.Settled.IsZero() {
 		s.used(w, now)
 		return

@@ -103,7 +103,7 @@ func (s *Service) Remind(ctx context.Context, job *store.Job) error {
 		return ctx.Err()
 	}
 	finish := func() error { return s.opts.Store.Commit(ctx, &store.Change{Finish: job.ID}) }
-	item, err := s.opts.Store.InboxItem(ctx, store.ForAll(), job.Key)
+	item, err := s.opts.Store.InboxItem(ctx, s.opts.Scope, job.Key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !item.Settled.IsZero() {
 		return finish()
 	}
@@ -132,7 +132,7 @@ func (s *Service) Remind(ctx context.Context, job *store.Job) error {
 		s.log.ErrorContext(ctx, "The webhook of the inbox did not take a reminder, which is given up", "item", item.ID, "error", err)
 		words = "nobody could be told: " + err.Error()
 	}
-	err = s.opts.Store.UpdateInbox(ctx, store.ForAll(), &store.InboxUpdate{
+	err = s.opts.Store.UpdateInbox(ctx, s.opts.Scope, &store.InboxUpdate{
 		ID: item.ID, Reminded: &n, Entry: store.InboxEntry{By: node, What: "reminded", Words: words},
 	})
 	switch {
