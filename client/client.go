@@ -53,15 +53,15 @@ func Dial(ctx context.Context, ref string, opts Options) (*Client, error) {
 
 // New returns a client of the agent with that card. It takes the first
 // interface of the card that it speaks (A2A §8.3.2), or that Options.Transports
-// prefers, and sends nothing. One of version 0.3 it takes when there is no other;
-// then there is no ListTasks but over gRPC. An *InterfaceError says that there is none. The
+// prefers, and sends nothing. One of version 0.3 it takes when there is no other
+// or Options.Version says so; then there is no ListTasks but over gRPC. An *InterfaceError says that there is none. The
 // card is not changed and must not be changed later.
 func New(card *a2a.AgentCard, opts Options) (*Client, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("client options: %w", err)
 	}
-	interfaces, err := choose(card, opts.Transports)
+	interfaces, err := choose(card, opts.Transports, isVersion03(opts.Version))
 	if err != nil {
 		return nil, err
 	}

@@ -333,7 +333,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	card := newCard(a2a.BindingJSONRPC, "https://h.test")
 	for text, opts := range map[string]client.Options{
-		"Version":                       {Version: "0.3"},
+		"Version":                       {Version: "0.2"},
 		"Transports":                    {Transports: []string{"SOAP"}},
 		"belongs in Credentials":        {Headers: http.Header{"Authorization": {"x"}}},
 		"Origins":                       {Origins: []string{"h.test"}},

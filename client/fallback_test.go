@@ -151,6 +151,30 @@ func TestRow111_UnknownTask(t *testing.T) {
 	})
 }
 
+// With Version 0.3 it is 0.3 from the first request on, whatever the card claims, and
+// at the interface of 0.3 where it has one.
+func TestRow111_AskedFor03(t *testing.T) {
+	t.Parallel()
+	s, asked := oldPeer(t, map[string]string{"message/send": `"result":{"kind":"task","id":"T","contextId":"C","status":{"state":"completed"}}`})
+	wrong := newCard(a2a.BindingJSONRPC, s.URL)
+	both := newCard(a2a.BindingJSONRPC, nobody(t))
+	both.SupportedInterfaces = append(both.SupportedInterfaces, a2a.AgentInterface{URL: s.URL, ProtocolBinding: a2a.BindingJSONRPC, ProtocolVersion: "0.3"})
+	for name, card := range map[string]*a2a.AgentCard{"wrong": wrong, "both": both} {
+		*asked = nil
+		c := newClient(t, card, client.Options{Version: "0.3"})
+		answer, err := c.SendMessage(t.Context(), hello())
+		if err != nil || answer.Task == nil || answer.Task.Status.State != a2a.StateCompleted {
+			t.Errorf("%s: %+v, %v", name, answer, err)
+		}
+		if len(*asked) != 1 || !strings.HasPrefix((*asked)[0], "message/send ") || !strings.Contains((*asked)[0], " 0.3 ") {
+			t.Errorf("%s: the agent got %q", name, *asked)
+		}
+		if c.Interface().ProtocolVersion != "0.3" || card.SupportedInterfaces[0].ProtocolVersion != "1.0" {
+			t.Errorf("%s: the interface is %+v", name, c.Interface())
+		}
+	}
+}
+
 // An agent that knows neither version says so once.
 func TestRow111_NeitherVersion(t *testing.T) {
 	onEach(t, func(t *testing.T, binding string) {

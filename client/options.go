@@ -43,7 +43,9 @@ type Options struct {
 	Headers http.Header
 	// Extensions are the URIs of extensions to opt into (A2A §4.6).
 	Extensions []string
-	// Version is the protocol version to ask for; "" is DefaultVersion.
+	// Version is the protocol version to ask for; "" is DefaultVersion. With
+	// "0.3" interfaces of 0.3 come first, and to an agent whose card has none,
+	// 0.3 is spoken at those that it has.
 	Version string
 	// Transports are bindings in the order of preference, such as
 	// a2a.BindingREST. Empty takes the order of the card, and so does a card
@@ -132,8 +134,8 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o *Options) validate() error {
-	if !speaks(o.Version) {
-		return fmt.Errorf("option Version %q: this client speaks 1.0", o.Version)
+	if !speaks(o.Version) && !isVersion03(o.Version) {
+		return fmt.Errorf("option Version %q: this client speaks 1.0 and 0.3", o.Version)
 	}
 	for _, t := range o.Transports {
 		if !slices.ContainsFunc(bindings, func(b string) bool { return strings.EqualFold(b, t) }) {

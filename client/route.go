@@ -93,8 +93,9 @@ func setTenant(params appender, tenant string) {
 
 // choose returns the interfaces that can be used, the best first: those of the
 // most preferred binding, then the others, in the order of the card. Those of 0.3
-// count when there are no others.
-func choose(card *a2a.AgentCard, preferred []string) ([]a2a.AgentInterface, error) {
+// count when there are no others. With first, those of 0.3 count, and when there are
+// none the others as if they were.
+func choose(card *a2a.AgentCard, preferred []string, first bool) ([]a2a.AgentInterface, error) {
 	var spoken, old []a2a.AgentInterface
 	for _, f := range card.SupportedInterfaces {
 		switch {
@@ -105,8 +106,12 @@ func choose(card *a2a.AgentCard, preferred []string) ([]a2a.AgentInterface, erro
 			old = append(old, f)
 		}
 	}
-	if len(spoken) == 0 {
+	if len(spoken) == 0 || first && len(old) > 0 {
 		spoken = old
+	} else if first {
+		for i := range spoken {
+			spoken[i].ProtocolVersion = a2a.Version03.String()
+		}
 	}
 	if len(spoken) == 0 {
 		return nil, &InterfaceError{Agent: card.Name, Offered: card.SupportedInterfaces}

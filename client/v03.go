@@ -32,9 +32,11 @@ var oldMethods = map[string]string{
 const keyOldExtensions = "X-A2a-Extensions"
 
 // isOld reports whether an interface speaks 0.3.
-func isOld(f a2a.AgentInterface) bool {
-	v, err := a2a.ParseVersion(f.ProtocolVersion)
-	return err == nil && f.ProtocolVersion != "" && v == a2a.Version03
+func isOld(f a2a.AgentInterface) bool { return isVersion03(f.ProtocolVersion) }
+
+func isVersion03(text string) bool {
+	v, err := a2a.ParseVersion(text)
+	return err == nil && text != "" && v == a2a.Version03
 }
 
 // oldCall returns the method and the parameters of a request in 0.3, and the

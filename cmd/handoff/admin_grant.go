@@ -20,7 +20,7 @@ func newAdminGrantCommand(a *app) *cobra.Command {
 		switch {
 		case len(args) == 0:
 			return nil
-		case len(args) != 2 || args[1] != "approve" && args[1] != "deny":
+		case len(args) != 2 || !decides(args[0]) && !decides(args[1]):
 			return usagef("say what to decide: handoff admin grant ID approve, or deny").hint("List the requests with: handoff admin grant list")
 		}
 		return nil
@@ -28,11 +28,15 @@ func newAdminGrantCommand(a *app) *cobra.Command {
 		if len(args) == 0 {
 			return a.listGrants(ctx, node)
 		}
-		return a.decideGrant(ctx, node, args[0], args[1], note, data)
+		id, decision := args[0], args[1]
+		if !decides(decision) { // the order of handoff inbox
+			id, decision = decision, id
+		}
+		return a.decideGrant(ctx, node, id, decision, note, data)
 	})
 	cmd.Long = `Settle a request for an authorization, and so let its task go on. A request is
-settled once, and the decision is for its operation and nothing else. Without
-arguments the requests that wait are listed.`
+settled once, and the decision is for its operation and nothing else. The decision
+may stand before the ID too. Without arguments the requests that wait are listed.`
 	cmd.Example = `  handoff admin grant
   handoff admin grant 01a2…-2 approve --note "within budget"
   handoff admin grant 01a2…-2 approve --data - < token.json`
@@ -43,6 +47,8 @@ arguments the requests that wait are listed.`
 	}))
 	return cmd
 }
+
+func decides(word string) bool { return word == "approve" || word == "deny" }
 
 func (a *app) listGrants(ctx context.Context, node *nodeAPI) error {
 	var answer struct {

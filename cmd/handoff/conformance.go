@@ -116,6 +116,9 @@ func (o *conformanceFlags) options(s *session) (conformance.Options, error) {
 		TaskTimeout: o.task, Total: o.client.timeout, Hide: s.secrets.hide,
 		Found: func(c *a2a.AgentCard) { s.card = c },
 	}
+	if v, err := a2a.ParseVersion(o.client.version); err == nil && o.client.version != "" && v == a2a.Version03 {
+		return opts, usagef("conformance is about version 1.0; leave --a2a-version out")
+	}
 	opts.Client.Transports = nil
 	for _, name := range o.client.transports {
 		binding, err := bindingOf(name)

@@ -231,8 +231,8 @@ func (f *clientFlags) register(a *app, cmd *cobra.Command) {
 	fs.SortFlags = false
 	fs.StringVarP(&f.agentCard, "agent-card", "a", "", "the agent: a URL or host, a card file, or the id of an agent of ./handoff.yaml or --node")
 	fs.StringVar(&f.node, "node", "", "the URL of the node that agent ids belong to (also HANDOFF_NODE)")
-	fs.StringSliceVar(&f.transports, "transport", nil, "preferred binding, JSONRPC or HTTP+JSON; repeatable, highest first (default: the card's order)")
-	fs.StringVar(&f.version, "a2a-version", "", "protocol version to ask for (default: the highest that both speak, 1.0 or above)")
+	fs.StringSliceVar(&f.transports, "transport", nil, "preferred binding, JSONRPC, HTTP+JSON or GRPC; repeatable, highest first (default: the card's order)")
+	fs.StringVar(&f.version, "a2a-version", "", "protocol version to speak, 1.0 or 0.3 (default: 1.0, and 0.3 where the card has nothing newer)")
 	fs.StringVar(&f.bearer, "bearer", "", "bearer token")
 	fs.StringVar(&f.apiKey, "api-key", "", "API key, sent where the agent's card asks for it")
 	fs.Var(&f.params, "svc-param", "service parameter name:value, sent as a header; repeatable")
@@ -244,7 +244,7 @@ func (f *clientFlags) register(a *app, cmd *cobra.Command) {
 	fs.String("config", "", "read settings from this .env file instead of the one in or above the working directory")
 	settable(fs, "agent-card", "node", "transport", "a2a-version", "bearer", "api-key", "svc-param", "ca", "client-cert", "client-key", "insecure", "timeout", "verbose", "debug")
 	_ = cmd.RegisterFlagCompletionFunc("agent-card", a.completeAgents)
-	_ = cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{a2a.BindingJSONRPC, a2a.BindingREST}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("transport", cobra.FixedCompletions([]string{a2a.BindingJSONRPC, a2a.BindingREST, a2a.BindingGRPC}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // registerPolling adds the interval of polls.
@@ -263,8 +263,8 @@ func (f *clientFlags) check() error {
 	}
 	if f.version != "" {
 		v, err := a2a.ParseVersion(f.version)
-		if err != nil || v.Major() != a2a.Version10.Major() {
-			return usagef("--a2a-version %s is not spoken here; this program speaks 1.0", f.version)
+		if err != nil || v.Major() != a2a.Version10.Major() && v != a2a.Version03 {
+			return usagef("--a2a-version %s is not spoken here; this program speaks 1.0 and 0.3", f.version)
 		}
 	}
 	return nil
