@@ -10,6 +10,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -18,6 +19,7 @@ import (
 const (
 	graceCanceled = 5 * time.Second
 	graceStopping = time.Second
+	saveTime      = 10 * time.Second // for what is written when the turn has ended
 )
 
 // deliver sends a message, once, and follows what comes of it; with another
@@ -181,28 +183,27 @@ func (w *work) accepted(ctx context.Context, e *a2a.StreamResponse) error {
 	if w.canStream() {
 		w.d.Channel = store.ChannelStream
 	}
-	if ctx.Err() != nil {
-		if err := w.l.leave(w.d); err != nil {
-			return err
-		}
-		return context.Cause(ctx)
+	// Also when the turn has just ended: it may be handed over, and still be ours.
+	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTime)
+	defer cancel()
+	err := w.book.Save(keep, w.d, engine.With{})
+	if errors.Is(err, store.ErrConflict) { // canceled in this very moment
+		err = errors.Join(err, w.l.leave(w.d))
 	}
-	if err := w.save(ctx, nil); err != nil {
-		if errors.Is(err, store.ErrConflict) { // canceled in this very moment
-			return errors.Join(err, w.l.leave(w.d))
-		}
-		return err
+	w.saved = time.Now()
+	if err == nil {
+		err = context.Cause(ctx)
 	}
-	return nil
+	return err
 }
 
 // leave writes what is known of the peer's side when the turn is over already.
 func (l *Ledger) leave(d *store.Delegation) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
 	defer cancel()
 	return l.opts.Store.Commit(ctx, &store.Change{
 		Task: d.TaskKey, Delegation: d,
-		Guard: store.Guard{States: store.States(a2a.StateCanceled, a2a.StateFailed, a2a.StateWorking), NoLease: true},
+		Guard: store.Guard{States: store.States(a2a.StateCanceled, a2a.StateFailed), NoLease: true},
 	})
 }
 
