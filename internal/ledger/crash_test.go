@@ -21,6 +21,7 @@ type story struct {
 	want    string
 	cancel  bool // when the peer is at work
 	grant   bool // the peer asks for an authorization, and takes decisions
+	reply   bool // it answers with a message
 	slow    bool // it takes its time, so that it is told half as often
 }
 
@@ -75,6 +76,10 @@ func stories() []story {
 		{name: "question, single", card: unary, on: ask, answers: []string{"100"}, want: "quote"},
 		{name: "quiet", card: stream, on: slow, want: "quote", slow: true},
 		{name: "push", card: func(c *a2a.AgentCard) { unary(c); pushing(c) }, on: slow, want: "quote", slow: true},
+		{name: "message", card: unary, on: func(p *faultyPeer) func(*peerTask, *a2a.Message, bool) {
+			p.answers = "quote"
+			return nil
+		}, reply: true, want: "quote"},
 		{name: "grant", card: func(c *a2a.AgentCard) {
 			c.Capabilities.Extensions = []a2a.AgentExtension{{URI: a2a.GrantExtension}}
 		}, on: authorize, grant: true, want: "quote"},
@@ -177,7 +182,7 @@ func (s *story) never(b *bench, d *store.Delegation) bool {
 	b.peer.mu.Lock()
 	_, arrived := b.peer.messages[d.Message]
 	b.peer.mu.Unlock()
-	if arrived {
+	if arrived && !s.reply { // a message that was lost on its way is nowhere
 		return false
 	}
 	for _, item := range b.items(d.Task, false) {
@@ -211,7 +216,11 @@ func (s *story) over(b *bench, n int64, id string, canceled bool) {
 			text += part.Text
 		}
 	}
-	if task.Status.State != a2a.StateCompleted || text != s.want && !s.cancel || len(task.Artifacts) != 1 {
+	artifacts := 1
+	if s.reply && task.Status.Message != nil {
+		text, artifacts = task.Status.Message.Text(), 0
+	}
+	if task.Status.State != a2a.StateCompleted || text != s.want && !s.cancel || len(task.Artifacts) != artifacts {
 		b.t.Errorf("commit %d: it ends as %s", n, task.AppendJSON(nil))
 	}
 	if items := b.items(id, false); len(items) != 0 {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/engine"
@@ -172,6 +174,10 @@ func (w *work) accepted(ctx context.Context, e *a2a.StreamResponse) error {
 		if w.d.RemoteContext == "" && len(e.Message.ContextID) <= a2a.MaxIDLength {
 			w.d.RemoteContext = e.Message.ContextID
 		}
+		state = a2a.StateCompleted
+		if err := w.keepReply(e.Message); err != nil && ctx.Err() == nil {
+			return err
+		}
 	}
 	if e.Message == nil {
 		if err := w.identify(task, contextID); err != nil {
@@ -195,6 +201,40 @@ func (w *work) accepted(ctx context.Context, e *a2a.StreamResponse) error {
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// keepReply keeps a message that the peer has answered with: nobody could be asked
+// for it again.
+func (w *work) keepReply(m *a2a.Message) error {
+	const most = 512 << 10
+	body := m.AppendJSON(nil)
+	if len(body) > most {
+		return nil
+	}
+	state, err := json.Marshal(memory{Reply: body})
+	if err != nil {
+		return nil // what cannot be kept is still told, if the process lives
+	}
+	if err := w.t.SetState(state); err != nil {
+		return err
+	}
+	return w.t.Flush()
+}
+
+// replied reports whether the peer has answered with a message, which an attempt
+// that died has not told any more.
+func (w *work) replied() bool {
+	return w.d.Send == store.SendAccepted && w.d.RemoteTask == "" && w.d.RemoteState == a2a.StateCompleted
+}
+
+// reply tells what the peer has answered.
+func (w *work) reply(ctx context.Context) error {
+	var kept memory
+	m := &a2a.Message{}
+	if w.t.State == nil || json.Unmarshal(w.t.State, &kept) != nil || kept.Reply == nil || a2a.Unmarshal(kept.Reply, m) != nil {
+		return w.end(ctx, agent.Step{Fail: agent.Say("The peer " + w.d.Peer + " has answered with a message, which was lost when the process ended.")})
+	}
+	return w.end(ctx, agent.Step{Complete: contentOf(m)})
 }
 
 // leave writes what is known of the peer's side when the turn is over already.

@@ -143,10 +143,6 @@ func (w *work) event(ctx context.Context, e *a2a.StreamResponse) error {
 	case e.Task != nil:
 		return w.snapshot(ctx, e.Task)
 	case e.Message != nil:
-		w.d.RemoteState = a2a.StateCompleted
-		if err := w.save(ctx, nil); err != nil {
-			return err
-		}
 		return w.end(ctx, agent.Step{Complete: contentOf(e.Message)})
 	case e.StatusUpdate != nil:
 		u := e.StatusUpdate

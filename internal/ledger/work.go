@@ -78,6 +78,9 @@ func (w *work) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if w.replied() {
+		return w.reply(ctx)
+	}
 	truth := w.t.Cause != agent.CauseMessage || w.t.Attempt > 1
 	if w.uncertain() {
 		found, err := w.look(ctx)
@@ -298,11 +301,13 @@ func (w *work) observe(took time.Duration, err error) {
 }
 
 // memory is the private state of a delegation: a decision that the peer has not
-// got yet.
+// got yet, or what it has answered.
 type memory struct {
 	Turn     int    `json:"turn,omitzero"`
 	Approved bool   `json:"approved,omitzero"`
 	Note     string `json:"note,omitzero"`
+	// Reply is the message that the peer has answered with.
+	Reply a2a.JSON `json:"reply,omitempty"`
 }
 
 // decide brings the decision on a grant request to the peer, when there is one
