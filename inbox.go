@@ -5,7 +5,6 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
-	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/store"
@@ -15,7 +14,7 @@ import (
 // are not grant requests.
 func (n *Node) newInbox(c *config.Config, guard *netguard.Guard, deciders map[store.InboxKind]inbox.Decider) *inbox.Service {
 	return inbox.New(inbox.Options{
-		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Engine: n.engine, Agents: func(id string) *engine.Spec { return n.current.Load().specs[id] },
+		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Engine: n.engine, Agents: n.spec,
 		Settings: func() inbox.Settings { return inboxSettings(&n.Config().Inbox) },
 		Deciders: deciders, Keys: linkKeys(c), Base: n.URL, Client: guard.Configured(netguard.Options{MaxRedirects: -1}),
 		Audit: n.audit, Address: n.addressOf, Due: n.jobs.Due, Version: n.opts.Version, Logger: n.log,

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -192,5 +193,44 @@ func TestThreeHopsAreAnsweredAtTheRoot(t *testing.T) {
 	case n := <-notices:
 		t.Errorf("one item too many: %+v", n)
 	default:
+	}
+}
+
+// What a peer asks is answered from the inbox, wherever the peer is configured.
+func TestAPeerIsAnsweredFromTheInbox(t *testing.T) {
+	t.Parallel()
+	const asking = `agents:
+  quote: {name: Quotes, description: Makes quotes., version: 1.0.0, skills: [{id: q, name: Q, description: Quotes., tags: [x]}], run: {script: [{when: {text: order}, do: [{ask: How many?}]}, {do: [{complete: "{{.Text}}"}]}]}}
+`
+	_, _, far := nodeOf(t, asking+"store: sqlite:h.db\n")
+	card := far.URL + "/agents/quote/"
+	near, _, here := nodeOf(t, "store: sqlite:h.db\nsecret_key: 0123456789abcdef0123456789abcdef\npeers: {written: {card: "+strconv.Quote(card)+"}}\n")
+	api := here.URL + "/api/v1"
+	if status, text := postJSON(t, api+"/peers", `{"name":"added","config":{"card":`+strconv.Quote(card)+`}}`); status != http.StatusOK {
+		t.Fatal(status, text)
+	}
+	for _, name := range []string{"written", "added"} {
+		status, text := postJSON(t, api+"/delegations", `{"to":"`+name+`","message":"order"}`)
+		var d struct{ ID, State string }
+		if err := json.Unmarshal([]byte(text), &d, json.MatchCaseInsensitiveNames(true)); err != nil || status != http.StatusOK {
+			t.Fatal(status, text)
+		}
+		order, err := near.Delegation(t.Context(), d.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task, err := order.Wait(t.Context()); err != nil || task.Status.State != a2a.StateInputRequired {
+			t.Fatalf("%s: %+v, %v", name, task, err)
+		}
+		var list struct{ Items []struct{ ID, Text string } }
+		if err := json.Unmarshal([]byte(getText(t, api+"/inbox?task="+d.ID)), &list, json.MatchCaseInsensitiveNames(true)); err != nil || len(list.Items) != 1 || list.Items[0].Text != "How many?" {
+			t.Fatalf("%s: the inbox has %+v, %v", name, list, err)
+		}
+		if status, text := postJSON(t, api+"/inbox/"+list.Items[0].ID+"/answer", `{"text":"two"}`); status != http.StatusOK {
+			t.Fatal(name, status, text)
+		}
+		if task, err := order.Wait(t.Context()); err != nil || task.Status.State != a2a.StateCompleted {
+			t.Fatalf("%s: %+v, %v", name, task, err)
+		}
 	}
 }
