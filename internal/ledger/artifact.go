@@ -110,7 +110,7 @@ func kept(a *a2a.Artifact) *received {
 type shelf struct {
 	limit int64 // bytes of all together
 	known map[string]*received
-	gap   bool // a chunk came of an artifact whose beginning did not
+	gap   bool // an artifact may be another at the peer: the end is looked at
 	over  int  // artifacts that were refused, since there are too many
 }
 

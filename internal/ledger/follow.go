@@ -103,7 +103,7 @@ func (w *work) silent(ctx context.Context, err error) error {
 
 // subscribe follows the task by SubscribeToTask.
 func (w *work) subscribe(ctx context.Context) (how pass, events int, err error) {
-	w.d.Channel = store.ChannelStream
+	w.d.Channel, w.resumed = store.ChannelStream, true
 	f := newFeed(ctx, func(ctx context.Context) (stream, error) {
 		return w.link.Client.SubscribeToTask(ctx, &a2a.SubscribeToTaskRequest{ID: w.d.RemoteTask})
 	})

@@ -369,6 +369,69 @@ func TestRow137_ACutStream(t *testing.T) {
 	}
 }
 
+// Some peers tell in a subscription again what its first event had already, and
+// number no events. (a2a-sdk, Python.)
+func TestRow137_AChunkThatComesTwice(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	p.twice = true
+	p.fail("SendStreamingMessage", cutStream)
+	p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+		task.status(a2a.StateWorking, "on it")
+		task.artifact("quote", false, false, a2a.Text("100 "))
+		task.artifact("quote", true, false, a2a.Text("bolts "))
+	}
+	b := newBench(t, p)
+	id := b.send("x")
+	b.eventually("it goes on", func() bool { return p.calls("SubscribeToTask") > 0 && len(b.get(id).Artifacts) == 1 })
+	p.do(func(task *peerTask) {
+		task.artifact("quote", true, true, a2a.Text("at 0.30"))
+		task.status(a2a.StateCompleted, "")
+	})
+	task := b.until(id, a2a.StateCompleted)
+	if len(task.Artifacts) != 1 || len(task.Artifacts[0].Parts) != 3 {
+		t.Errorf("it is %s", task.AppendJSON(nil))
+	}
+	p.checkSends()
+}
+
+// Some peers begin the answer to an answer with the task that has asked; that is
+// not asked again. (@a2a-js/sdk.)
+func TestRows51And52_TheOldQuestionComesFirst(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*a2a.AgentCard){"stream": func(*a2a.AgentCard) {}, "single": unary} {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, again), func(t *testing.T) {
+				t.Parallel()
+				p := newPeer(t, change)
+				p.behind = true
+				p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+					if fresh || again && len(p.sent) == 2 {
+						task.status(a2a.StateInputRequired, "Which Incoterm?")
+						return
+					}
+					p.finish(task, "with "+m.Text())
+				}
+				b := newBench(t, p)
+				id := b.send("bolts")
+				b.until(id, a2a.StateInputRequired)
+				want := 1
+				b.send("DAP", onTask(id))
+				if again {
+					b.eventually("it asks again", func() bool { return len(b.items(id, true)) == 1 && len(b.items(id, false)) == 1 })
+					b.send("FOB", onTask(id))
+					want = 2
+				}
+				b.until(id, a2a.StateCompleted)
+				if items := b.items(id, true); len(items) != want {
+					t.Errorf("what was settled is %+v", items)
+				}
+				p.checkSends()
+			})
+		}
+	}
+}
+
 // Row 137 (c): a cancel reaches the peer within a second.
 func TestRow137_Cancel(t *testing.T) {
 	t.Parallel()

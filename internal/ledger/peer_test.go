@@ -63,6 +63,8 @@ type faultyPeer struct {
 	on        func(task *peerTask, m *a2a.Message, fresh bool)
 	dedupes   bool
 	noID      bool   // hides the history
+	behind    bool   // begins the stream of an answer with the task as it was
+	twice     bool   // tells in a subscription the last chunk again
 	answers   string // the text of a message, in place of a task
 	hooks     []a2a.TaskPushNotificationConfig
 	changed   chan struct{} // closed at every change
@@ -73,7 +75,9 @@ type faultyPeer struct {
 type peerTask struct {
 	a2a.Task
 	events []a2a.StreamResponse
-	first  string // id of the message that made it
+	first  string    // id of the message that made it
+	before *a2a.Task // as it was when the last message came, with so many events
+	mark   int
 }
 
 func newPeer(t *testing.T, change ...func(*a2a.AgentCard)) *faultyPeer {
@@ -410,6 +414,7 @@ func (p *faultyPeer) send(w http.ResponseWriter, r *http.Request, q *rpc, f faul
 		p.tasks = append(p.tasks, t)
 		p.on(t, &m, true)
 	default:
+		t.before, t.mark = p.shown(t, "", false), len(t.events)
 		t.History = append(t.History, m)
 		p.on(t, &m, false)
 	}
@@ -443,14 +448,20 @@ func (p *faultyPeer) stream(w http.ResponseWriter, r *http.Request, q *rpc, t *p
 	p.mu.Lock()
 	sent := 0
 	first := a2a.StreamResponse{Task: p.shown(t, f, false)}
-	if now {
+	switch {
+	case !now && p.behind && t.before != nil:
+		first.Task, sent = t.before, t.mark
+	case now:
 		sent = len(t.events)
+		if p.twice && sent > 0 {
+			sent--
+		}
 		if t.Status.State.Terminal() {
 			p.mu.Unlock()
 			reply(w, q.ID, nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The task is over"))
 			return
 		}
-	} else {
+	default:
 		first.Task.Status, first.Task.Artifacts = a2a.TaskStatus{State: a2a.StateSubmitted}, []a2a.Artifact{}
 	}
 	p.mu.Unlock()

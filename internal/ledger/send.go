@@ -28,7 +28,7 @@ const (
 // message to come after it, only to the peer's answer. It reports whether the
 // turn goes on.
 func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, err error) {
-	push := w.inlinePush(ctx)
+	push, asked := w.inlinePush(ctx), statusPart(w.d.RemoteDigest)
 	w.d.Message, w.d.Send = o.id, store.SendSending
 	if o.number > 0 {
 		w.d.Number = o.number
@@ -60,11 +60,34 @@ func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, 
 	if first.Message == nil && !last && !w.settledBy(first) {
 		return true, w.artifactsOf(first)
 	}
+	if o.message.TaskID != "" && repeats(first, asked) {
+		return w.beyond(ctx, f, first)
+	}
 	switch how, err := w.takes(ctx, first); {
 	case err != nil || how == passOver:
 		return false, err
 	case how == passLie || !last:
 		return true, nil
+	}
+	how, _, err := w.follows(ctx, f)
+	f.close(nil)
+	return w.after(ctx, how, err)
+}
+
+// repeats reports whether the first answer to a message is the task as it was
+// before: with the question that the message answers.
+func repeats(first *a2a.StreamResponse, asked string) bool {
+	return first.Task != nil && first.Task.Status.State.Interrupted() && statusDigest(&first.Task.Status) == asked
+}
+
+// beyond passes over the task as it was before the message, and follows what comes
+// of it. A peer that asks the same again is believed when it is looked at.
+func (w *work) beyond(ctx context.Context, f *feed, first *a2a.StreamResponse) (more bool, err error) {
+	if err := w.artifactsOf(first); err != nil {
+		return false, err
+	}
+	if !w.canStream() {
+		return true, pause(ctx, w.link.PollMin)
 	}
 	how, _, err := w.follows(ctx, f)
 	f.close(nil)

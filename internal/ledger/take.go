@@ -165,6 +165,11 @@ func (w *work) event(ctx context.Context, e *a2a.StreamResponse) error {
 		if err := w.load(); err != nil {
 			return err
 		}
+		if w.resumed && u.Append {
+			// Some peers tell again what the snapshot before it had already, and some
+			// leave out what came before they had the subscription.
+			w.shelf.gap = true
+		}
 		if step := w.shelf.chunk(u); step != nil {
 			return w.emit(agent.Step{Artifact: step})
 		}
@@ -188,7 +193,7 @@ func (w *work) status(ctx context.Context, s *a2a.TaskStatus, digest string) err
 		return nil // it has not heard of the decision yet, and is not decided on twice
 	}
 	if w.shelf.gap {
-		// The beginning of an artifact has not come this way.
+		// What has come this way may not be the whole of an artifact.
 		w.shelf.gap = false
 		task, err := w.get(ctx)
 		if err == nil {

@@ -32,11 +32,13 @@ type work struct {
 	link Link
 
 	shelf  shelf
-	loaded bool   // the shelf has what the task has
-	said   string // digest of the status that was told last
-	over   bool   // the step that ends the turn was emitted
-	saved  time.Time
-	hasten bool // a decision was made: the peer may go on soon
+	loaded bool // the shelf has what the task has
+	// resumed says that the stream is not the one that the message went out with.
+	resumed bool
+	said    string // digest of the status that was told last
+	over    bool   // the step that ends the turn was emitted
+	saved   time.Time
+	hasten  bool // a decision was made: the peer may go on soon
 }
 
 // run is one turn of a delegation to a peer.
