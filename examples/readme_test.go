@@ -3,13 +3,13 @@ package examples_test
 import (
 	"bufio"
 	"bytes"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"handoff.example/handoff/config"
@@ -157,7 +157,35 @@ func replace(t *testing.T, file string, texts map[string]string) {
 // serveProgram starts the program as a user does and returns its address.
 func serveProgram(t *testing.T, handoff, file string) string {
 	t.Helper()
-	cmd := exec.Command(handoff, "serve", "-c", file, "--listen", "127.0.0.1:0")
+	return serveAt(t, handoff, file, "127.0.0.1:0").base
+}
+
+// process is a node that is a process of its own.
+type process struct {
+	base string // http://127.0.0.1:port
+	kill func() // as with kill -9
+
+	mu  sync.Mutex
+	log strings.Builder
+}
+
+// said is what the process has logged.
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.String()
+}
+
+func (p *process) say(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log.WriteString(line + "\n")
+}
+
+// serveAt starts the program at an address and waits until it is ready.
+func serveAt(t *testing.T, handoff, file, address string) *process {
+	t.Helper()
+	cmd := exec.Command(handoff, "serve", "-c", file, "--listen", address)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -165,27 +193,35 @@ func serveProgram(t *testing.T, handoff, file string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	p := &process{}
+	p.kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	var said strings.Builder
+	t.Cleanup(p.kill)
 	lines := bufio.NewScanner(stderr)
 	for lines.Scan() {
-		said.WriteString(lines.Text() + "\n")
-		if match := ready.FindStringSubmatch(lines.Text()); match != nil {
-			go func() { _, _ = io.Copy(io.Discard, stderr) }()
-			response, err := http.Get("http://" + match[1] + "/readyz")
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				t.Fatalf("readyz: %s", response.Status)
-			}
-			return "http://" + match[1]
+		p.say(lines.Text())
+		match := ready.FindStringSubmatch(lines.Text())
+		if match == nil {
+			continue
 		}
+		go func() {
+			for lines.Scan() {
+				p.say(lines.Text())
+			}
+		}()
+		p.base = "http://" + match[1]
+		response, err := http.Get(p.base + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Fatalf("readyz: %s", response.Status)
+		}
+		return p
 	}
-	t.Fatalf("the server ended before it was ready:\n%s", &said)
-	return ""
+	t.Fatalf("the server ended before it was ready:\n%s", p.said())
+	return nil
 }
