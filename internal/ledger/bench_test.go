@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,10 +44,9 @@ type bench struct {
 	keys     *http.Client
 	openErr  atomic.Pointer[error]
 
-	mu     sync.Mutex
-	node   *node
-	inner  atomic.Pointer[node]
-	clocks int
+	mu    sync.Mutex
+	node  *node
+	inner atomic.Pointer[node]
 }
 
 // node is one process of the bench.
@@ -208,9 +206,7 @@ func (b *bench) request(text string, change ...func(*engine.Request)) *engine.Re
 		Message: &a2a.Message{MessageID: "m-" + strconv.FormatInt(messages.Add(1), 10), Role: a2a.RoleUser, Parts: []a2a.Part{a2a.Text(text)}},
 		Config:  a2a.SendMessageConfiguration{ReturnImmediately: true},
 	}
-	if len(change) == 0 || true {
-		q.Delegation = &engine.Delegating{}
-	}
+	q.Delegation = &engine.Delegating{}
 	for _, f := range change {
 		f(q)
 	}
@@ -309,5 +305,3 @@ func (b *bench) quoted(t *a2a.Task, want string) {
 		b.t.Errorf("the artifacts are not %q: %s", want, t.AppendJSON(nil))
 	}
 }
-
-var _ = errors.Is

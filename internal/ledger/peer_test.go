@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,7 +61,7 @@ type faultyPeer struct {
 	// on is called with every message that is acted upon, under the lock.
 	on        func(task *peerTask, m *a2a.Message, fresh bool)
 	dedupes   bool
-	noID      bool   // hides the history
+	forgetful bool   // hides the history
 	behind    bool   // begins the stream of an answer with the task as it was
 	twice     bool   // tells in a subscription the last chunk again
 	answers   string // the text of a message, in place of a task
@@ -248,7 +247,6 @@ func (p *faultyPeer) serve(w http.ResponseWriter, r *http.Request) {
 	case dropBefore:
 		panic(http.ErrAbortHandler)
 	case unavailable:
-		w.Header().Set("Retry-After", "0")
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "later", http.StatusServiceUnavailable)
 		return
@@ -361,7 +359,7 @@ func (p *faultyPeer) shown(t *peerTask, f fault, history bool) *a2a.Task {
 	out := t.Task
 	out.Artifacts = append([]a2a.Artifact{}, out.Artifacts...)
 	out.History = append([]a2a.Message{}, out.History...)
-	if !history || p.noID {
+	if !history || p.forgetful {
 		out.History = nil
 	}
 	switch f {
@@ -530,5 +528,3 @@ func (p *faultyPeer) checkSends() {
 		p.t.Errorf("%d tasks at the peer for %d messages", len(p.tasks), len(p.messages))
 	}
 }
-
-var _ = strings.Contains

@@ -258,7 +258,7 @@ func TestS22_SignedPushes(t *testing.T) {
 func TestAPushTellsOfATaskThatNobodyKnew(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t, unary, pushing)
-	p.noID = true
+	p.forgetful = true
 	p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
 	p.fail("SendMessage", dropAfter)
 	p.failAlways("ListTasks", notSupported)
