@@ -17,7 +17,7 @@ import (
 // MetaReceived is the key in the metadata of an artifact of a peer under which
 // the ledger says what it got: {"sha256", "bytes", "leftOut"}. The digest is
 // over the contents of the parts one after the other, so that that of a file in
-// one part is the digest of the file.
+// one part is the digest of the file; data counts in its canonical form.
 const MetaReceived = "https://handoff.example/received"
 
 // maxArtifacts is how many artifacts of one delegation are taken.
@@ -38,7 +38,7 @@ func newReceived(name string) *received { return &received{name: name, digest: s
 func (r *received) add(parts []a2a.Part) {
 	for i := range parts {
 		p := &parts[i]
-		for _, b := range [...][]byte{[]byte(p.Text), p.Raw, []byte(p.URL), p.Data} {
+		for _, b := range [...][]byte{[]byte(p.Text), p.Raw, []byte(p.URL), canonical(p.Data)} {
 			r.digest.Write(b)
 			r.bytes += int64(len(b))
 		}

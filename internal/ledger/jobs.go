@@ -228,7 +228,7 @@ func (l *Ledger) recall(ctx context.Context, d *store.Delegation) error {
 		return err
 	}
 	if d.RemoteTask == "" {
-		t, err := l.find(ctx, link.Client, d)
+		t, err := l.find(ctx, &link, d)
 		if err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ const hintKey = "ledger.hint"
 // anything, and takes it down when it has. An error says only that it could not
 // be found out.
 func (w *work) look(ctx context.Context) (found bool, err error) {
-	t, err := w.l.find(ctx, w.link.Client, w.d)
+	t, err := w.l.find(ctx, &w.link, w.d)
 	if err != nil || t == nil {
 		return false, err
 	}
@@ -48,14 +48,16 @@ func (w *work) look(ctx context.Context) (found bool, err error) {
 }
 
 // find returns the task of the peer that has the message of a delegation, nil
-// when the peer tells of none.
-func (l *Ledger) find(ctx context.Context, c *client.Client, d *store.Delegation) (*a2a.Task, error) {
+// when the peer tells of none. A task that is over can take no message any more:
+// it is returned whether it has the message or not.
+func (l *Ledger) find(ctx context.Context, link *Link, d *store.Delegation) (*a2a.Task, error) {
+	c := link.Client
 	if d.RemoteTask != "" && !d.RemoteState.Terminal() {
 		t, err := getWithHistory(ctx, c, d.RemoteTask)
 		if err != nil {
 			return nil, err
 		}
-		if holds(t, d.Message) || t.Status.State.Terminal() || moved(d, t) {
+		if holds(t, d.Message) || t.Status.State.Terminal() || !link.Deduplicates && wentOn(d, t) {
 			return t, nil
 		}
 		return nil, nil
@@ -86,10 +88,29 @@ func holds(t *a2a.Task, id string) bool {
 	return false
 }
 
-// moved reports whether a task that waited for us has gone on, which nobody but
-// us could have made it do.
-func moved(d *store.Delegation, t *a2a.Task) bool {
-	return d.RemoteState.Interrupted() && statusPart(d.RemoteDigest) != statusDigest(&t.Status)
+// wentOn reports whether a task that asked for input must have got the message,
+// although the peer does not show it: it works again, or asks something else. A
+// peer to which the message can be sent again is not judged by that.
+func wentOn(d *store.Delegation, t *a2a.Task) bool {
+	state := t.Status.State
+	switch {
+	case !d.RemoteState.Interrupted() || remembers(d, t):
+		return false
+	case d.RemoteState == a2a.StateAuthRequired && !state.Interrupted():
+		return d.Message != messageID(d.Task, d.Number) // an approval at the peer does this too
+	}
+	return saidPart(d.RemoteDigest) != saidPart(statusDigest(&t.Status))
+}
+
+// remembers reports whether a task shows an earlier message of ours, so that it
+// would show the last one too.
+func remembers(d *store.Delegation, t *a2a.Task) bool {
+	for n := d.Number; n > max(0, d.Number-lookHistory); n-- {
+		if id := messageID(d.Task, n); id != d.Message && holds(t, id) {
+			return true
+		}
+	}
+	return false
 }
 
 // hinted returns the task that the peer has pushed to the receiver of this
@@ -97,7 +118,7 @@ func moved(d *store.Delegation, t *a2a.Task) bool {
 func (l *Ledger) hinted(ctx context.Context, c *client.Client, d *store.Delegation) *a2a.Task {
 	value, err := l.opts.Store.Result(ctx, d.TaskKey, hintKey)
 	var id string
-	if err != nil || value == nil || json.Unmarshal(value, &id) != nil || id == "" {
+	if err != nil || value == nil || json.Unmarshal(value, &id) != nil || id == "" || id == d.RemoteTask {
 		return nil
 	}
 	t, err := getWithHistory(ctx, c, id)

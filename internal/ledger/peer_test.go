@@ -470,7 +470,9 @@ func (p *faultyPeer) stream(w http.ResponseWriter, r *http.Request, q *rpc, t *p
 	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	emit := func(e *a2a.StreamResponse) {
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", q.ID, e.AppendJSON(nil))
+		// As servers do: an event has no line breaks.
+		result := strings.ReplaceAll(string(e.AppendJSON(nil)), "\n", " ")
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", q.ID, result)
 		_ = out.Flush()
 	}
 	emit(&first)

@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"net/url"
 	"time"
 
@@ -14,43 +12,6 @@ import (
 
 	"context"
 )
-
-// digestOf returns the digest of what a peer says of a task: of its status and
-// of its artifacts, in halves.
-func digestOf(t *a2a.Task) string {
-	h := sha256.New()
-	for i := range t.Artifacts {
-		a := &t.Artifacts[i]
-		r := newReceived(a.Name)
-		r.add(a.Parts)
-		h.Write([]byte(a.ArtifactID + "\x00" + a.Name + "\x00" + r.sum() + "\x00"))
-	}
-	return statusDigest(&t.Status) + hex.EncodeToString(h.Sum(nil)[:digestPart/2])
-}
-
-const digestPart = 32 // characters of a half
-
-// statusDigest returns the digest of a status, its time left out.
-func statusDigest(s *a2a.TaskStatus) string {
-	h := sha256.New()
-	h.Write([]byte(s.State.String()))
-	if s.Message != nil {
-		m := *s.Message
-		m.TaskID, m.ContextID = "", ""
-		h.Write(m.AppendJSON(nil))
-	}
-	return hex.EncodeToString(h.Sum(nil)[:digestPart/2])
-}
-
-// statusPart returns the half of a digest that is of the status.
-func statusPart(digest string) string { return clip(digest, digestPart) }
-
-// sameDigest reports whether a task is as a digest says; that may be of its
-// status alone.
-func sameDigest(kept string, t *a2a.Task) bool {
-	now := digestOf(t)
-	return kept == now || kept != "" && len(kept) == digestPart && kept == statusPart(now)
-}
 
 // identify checks that what a peer says is about the task that it has named, or
 // takes the name down.

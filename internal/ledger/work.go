@@ -348,8 +348,11 @@ func (w *work) decide(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return true, w.later(ctx, err)
 	}
-	if task.Status.State != a2a.StateAuthRequired {
-		return false, w.t.SetState(a2a.JSON(`{}`)) // it has gone on without
+	if task.Status.State != a2a.StateAuthRequired { // it has gone on without
+		if w.d.Message == id {
+			w.d.Send = store.SendAccepted
+		}
+		return false, w.t.SetState(a2a.JSON(`{}`))
 	}
 	o := w.decision(&m)
 	more, err := w.deliver(ctx, &o, true)
