@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/client"
+
+	_ "modernc.org/sqlite" // for a look into the ERP system
+)
+
+const (
+	number  = "PO-2026-0184"
+	request = "Order 400 units of BRG-0042 for SBY, " + number
+)
+
+// tell plays the story.
+func tell(ctx context.Context, out io.Writer, c *company) error {
+	s := newStory(out, c)
+	s.say("", "Start a buyer, a supplier and finance")
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	s.say("buyer", "%s", request)
+	if err := s.order(ctx); err != nil {
+		return err
+	}
+	if err := s.expect(ctx, a2a.StateInputRequired); err != nil {
+		return err
+	}
+	s.say("", "kill -9 %d: the buyer is dead. Its question is a row in a file.", c.kill(buyer))
+	if err := c.start(ctx, buyer); err != nil {
+		return err
+	}
+	if err := s.settle(ctx, "answer", "--data", `{"incoterm":"delivered"}`); err != nil {
+		return err
+	}
+	if err := s.expect(ctx, a2a.StateAuthRequired); err != nil {
+		return err
+	}
+	s.say("", "kill -9 %d: finance is dead, before anybody has approved.", c.kill(finance))
+	if err := c.start(ctx, finance); err != nil {
+		return err
+	}
+	if err := s.settle(ctx, "approve", "--note", "within the budget"); err != nil {
+		return err
+	}
+	if err := s.expect(ctx, a2a.StateCompleted); err != nil {
+		return err
+	}
+	return s.check(ctx)
+}
+
+// story is a purchase on its way.
+type story struct {
+	*company
+	out   io.Writer
+	began time.Time
+	task  string // of the agent procurement
+	shown string // the status that was shown last
+}
+
+func newStory(out io.Writer, c *company) *story { return &story{company: c, out: out, began: time.Now()} }
+
+// say prints a line, with the time since the story began.
+func (s *story) say(who, format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, "%6.2f s  %-9s %s\n", time.Since(s.began).Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+func (s *story) dial(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, "http://"+s.address[buyer]+"/agents/procurement/", client.Options{})
+}
+
+// order sends the order, and does not wait for what comes of it.
+func (s *story) order(ctx context.Context) error {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	answer, err := c.SendMessage(ctx, &a2a.SendMessageRequest{
+		Message: client.NewMessage(a2a.Text(request)), Configuration: &a2a.SendMessageConfiguration{ReturnImmediately: true},
+	})
+	if err != nil {
+		return err
+	}
+	s.task = answer.Task.ID
+	return nil
+}
+
+// expect follows the task until it is in a state, and shows what it says.
+func (s *story) expect(ctx context.Context, want a2a.TaskState) error {
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	task, err := c.Wait(ctx, s.task, client.WaitOptions{OnEvent: s.show})
+	if err != nil {
+		return err
+	}
+	s.show(&a2a.StreamResponse{Task: task})
+	if task.Status.State != want {
+		return fmt.Errorf("the task is %s, not %s", task.Status.State, want)
+	}
+	return nil
+}
+
+func (s *story) show(e *a2a.StreamResponse) {
+	var status a2a.TaskStatus
+	switch {
+	case e.Task != nil:
+		status = e.Task.Status
+	case e.StatusUpdate != nil:
+		status = e.StatusUpdate.Status
+	default:
+		return
+	}
+	line := fmt.Sprintf("%-15s", strings.TrimPrefix(status.State.String(), "TASK_STATE_"))
+	if status.Message != nil {
+		line += status.Message.Text()
+	}
+	if line = strings.TrimRight(line, " "); line != s.shown {
+		s.shown = line
+		s.say("task", "%s", line)
+	}
+}
+
+// settle answers the item in the buyer's inbox, or decides it.
+func (s *story) settle(ctx context.Context, args ...string) error {
+	var inbox struct {
+		Items []struct {
+			ID string `json:"id"`
+		} `json:"items"`
+	}
+	if err := s.ask(ctx, buyer, &inbox, "inbox", "list", "--task", s.task); err != nil {
+		return err
+	}
+	if len(inbox.Items) != 1 {
+		return fmt.Errorf("%d items wait in the inbox, not 1", len(inbox.Items))
+	}
+	s.say("inbox", "handoff inbox %s", strings.Join(args, " "))
+	return s.ask(ctx, buyer, nil, append([]string{"inbox", args[0], inbox.Items[0].ID}, args[1:]...)...)
+}
+
+// check compares the end with what it should be: one order, and one task at each
+// of the others, whatever died meanwhile.
+func (s *story) check(ctx context.Context) error {
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(s.file("erp.db"))+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		return fmt.Errorf("open ERP: %w", err)
+	}
+	defer db.Close()
+	var got, agents string
+	var orders int
+	err = db.QueryRowContext(ctx, `
+		SELECT count(DISTINCT o.number), o.number || ' ' || o.status || ' ' || o.amount || ' ' || o.incoterm, group_concat(d.agent, ' ' ORDER BY d.rowid)
+		FROM purchase_order o LEFT JOIN delegation d ON d.purchase_order = o.number`).Scan(&orders, &got, &agents)
+	if want := number + " draft 49000000 delivered"; err != nil || orders != 1 || got != want || agents != "supplier finance" {
+		return fmt.Errorf("the ERP system has %d orders: %s, of %s, and not: %s (%w)", orders, got, agents, want, err)
+	}
+	s.say("ERP", "%s", got)
+	for _, name := range []string{supplier, finance} {
+		var there struct {
+			Tasks []struct{} `json:"tasks"`
+		}
+		if err := s.ask(ctx, name, &there, "admin", "task", "list"); err != nil {
+			return err
+		}
+		if len(there.Tasks) != 1 {
+			return fmt.Errorf("%s has %d tasks, not 1", name, len(there.Tasks))
+		}
+	}
+	var kept struct {
+		Delegations []struct {
+			To    string `json:"to"`
+			State string `json:"state"`
+		} `json:"delegations"`
+	}
+	if err := s.ask(ctx, buyer, &kept, "delegation", "list", "--ref", number); err != nil {
+		return err
+	}
+	for _, d := range kept.Delegations {
+		s.say("record", "%s: one task, %s", d.To, strings.TrimPrefix(d.State, "TASK_STATE_"))
+	}
+	if len(kept.Delegations) != 2 {
+		return errors.New("the order has not two delegations")
+	}
+	return nil
+}

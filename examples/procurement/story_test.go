@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"handoff.example/handoff/a2a"
+)
+
+// programs are built once for all tests.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "procurement-test")
+	if err != nil {
+		return "", err
+	}
+	return dir, build(context.Background(), dir)
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, _ := programs(); dir != "" {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// founded is a company in a directory of the test.
+func founded(t *testing.T) *company {
+	t.Helper()
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := found(t.TempDir(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	return c
+}
+
+func TestStory(t *testing.T) {
+	t.Parallel()
+	c := founded(t)
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	var text strings.Builder
+	if err := tell(ctx, &text, c); err != nil {
+		t.Fatalf("%v\n%s", err, &text)
+	}
+	for _, want := range []string{"Incoterm? FOB or delivered?", "May it be bought on credit?", "kill -9", number + " is a draft", "supplier: one task, COMPLETED", "finance: one task, COMPLETED"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the story does not say %q:\n%s", want, &text)
+		}
+	}
+}
+
+// Each of the three is killed with SIGKILL at every turn of the story, and at once
+// after each answer. In the end there is one order, one quote and one credit.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	for _, victim := range []string{buyer, supplier, finance} {
+		t.Run(victim, func(t *testing.T) {
+			t.Parallel()
+			c := founded(t)
+			ctx, cancel := context.WithTimeout(t.Context(), longest)
+			defer cancel()
+			var text strings.Builder
+			s := newStory(&text, c)
+			step := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s: %v\n%s", what, err, &text)
+				}
+			}
+			again := func(name string) {
+				t.Helper()
+				s.say("", "kill -9 %d: %s", c.kill(name), name)
+				step("start "+name, c.start(ctx, name))
+			}
+			step("open", c.open(ctx))
+
+			// Before the first send: the supplier cannot be reached.
+			c.kill(supplier)
+			step("order", s.order(ctx))
+			step("find the delegation", s.kept(ctx))
+			if victim != supplier {
+				again(victim)
+			}
+			step("start the supplier", c.start(ctx, supplier))
+			step("the question", s.expect(ctx, a2a.StateInputRequired))
+
+			again(victim) // while it waits for the Incoterm
+			step("answer", s.settle(ctx, "answer", "--data", `{"incoterm":"delivered"}`))
+			again(victim) // right after the answer
+			step("the request", s.expect(ctx, a2a.StateAuthRequired))
+
+			again(victim) // while the approval is pending
+			step("approve", s.settle(ctx, "approve", "--note", "within the budget"))
+			again(victim) // right after it
+			step("the end", s.expect(ctx, a2a.StateCompleted))
+			step("check", s.check(ctx))
+			t.Log(text.String())
+		})
+	}
+}
+
+// kept returns when the node of the buyer has the delegation on record.
+func (s *story) kept(ctx context.Context) error {
+	for ctx.Err() == nil {
+		var kept struct {
+			Delegations []struct{} `json:"delegations"`
+		}
+		if err := s.ask(ctx, buyer, &kept, "delegation", "list", "--ref", number); err != nil {
+			return err
+		}
+		if len(kept.Delegations) == 1 {
+			return nil
+		}
+	}
+	return fmt.Errorf("wait for the delegation: %w", ctx.Err())
+}
