@@ -65,9 +65,12 @@ type story struct {
 	began time.Time
 	task  string // of the agent procurement
 	shown string // the status that was shown last
+	stop  string // where it waited last
 }
 
-func newStory(out io.Writer, c *company) *story { return &story{company: c, out: out, began: time.Now()} }
+func newStory(out io.Writer, c *company) *story {
+	return &story{company: c, out: out, began: time.Now()}
+}
 
 // say prints a line, with the time since the story began.
 func (s *story) say(who, format string, args ...any) {
@@ -101,14 +104,31 @@ func (s *story) expect(ctx context.Context, want a2a.TaskState) error {
 		return err
 	}
 	task, err := c.Wait(ctx, s.task, client.WaitOptions{OnEvent: s.show})
+	for tick := time.NewTicker(50 * time.Millisecond); err == nil && stop(task) == s.stop; {
+		select { // a decision is on its way down to where it was asked for
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			task, err = c.Wait(ctx, s.task, client.WaitOptions{OnEvent: s.show})
+		}
+	}
 	if err != nil {
 		return err
 	}
 	s.show(&a2a.StreamResponse{Task: task})
+	s.stop = stop(task)
 	if task.Status.State != want {
 		return fmt.Errorf("the task is %s, not %s", task.Status.State, want)
 	}
 	return nil
+}
+
+// stop names a state in which a task waits for somebody.
+func stop(t *a2a.Task) string {
+	if t.Status.Message == nil {
+		return t.Status.State.String()
+	}
+	return t.Status.Message.MessageID
 }
 
 func (s *story) show(e *a2a.StreamResponse) {

@@ -60,11 +60,7 @@ var prices = map[string]map[string]int{
 	"BRG-0042": {"FOB": 118_000, "delivered": 122_500},
 }
 
-const incoterm = `{
-	"type": "object",
-	"properties": {"incoterm": {"type": "string", "enum": ["FOB", "delivered"], "title": "Incoterm"}},
-	"required": ["incoterm"]
-}`
+const incoterm = `{"type":"object","properties":{"incoterm":{"type":"string","enum":["FOB","delivered"],"title":"Incoterm"}},"required":["incoterm"]}`
 
 // quote is the agent. The request and the answer to its question are turns of
 // their own; what has to be known in both is the state of the task.
