@@ -39,7 +39,7 @@ func TestReadmeCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names(t) {
+	for _, name := range single(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &reader{t: t, handoff: handoff, dir: "..", folders: map[string]string{}, moves: map[string]string{}}

@@ -39,7 +39,7 @@ func tell(ctx context.Context, out io.Writer, c *company) error {
 	if err := c.start(ctx, buyer); err != nil {
 		return err
 	}
-	if err := s.settle(ctx, "answer", "--data", `{"incoterm":"delivered"}`); err != nil {
+	if err := s.settle(ctx, buyer, "answer", "--data", `{"incoterm":"delivered"}`); err != nil {
 		return err
 	}
 	if err := s.expect(ctx, a2a.StateAuthRequired); err != nil {
@@ -49,7 +49,7 @@ func tell(ctx context.Context, out io.Writer, c *company) error {
 	if err := c.start(ctx, finance); err != nil {
 		return err
 	}
-	if err := s.settle(ctx, "approve", "--note", "within the budget"); err != nil {
+	if err := s.settle(ctx, buyer, "approve", "--note", "within the budget"); err != nil {
 		return err
 	}
 	if err := s.expect(ctx, a2a.StateCompleted); err != nil {
@@ -151,21 +151,21 @@ func (s *story) show(e *a2a.StreamResponse) {
 	}
 }
 
-// settle answers the item in the buyer's inbox, or decides it.
-func (s *story) settle(ctx context.Context, args ...string) error {
+// settle answers the one item in the inbox of a node, or decides it.
+func (s *story) settle(ctx context.Context, node string, args ...string) error {
 	var inbox struct {
 		Items []struct {
 			ID string `json:"id"`
 		} `json:"items"`
 	}
-	if err := s.ask(ctx, buyer, &inbox, "inbox", "list", "--task", s.task); err != nil {
+	if err := s.ask(ctx, node, &inbox, "inbox", "list"); err != nil {
 		return err
 	}
 	if len(inbox.Items) != 1 {
 		return fmt.Errorf("%d items wait in the inbox, not 1", len(inbox.Items))
 	}
-	s.say("inbox", "handoff inbox %s", strings.Join(args, " "))
-	return s.ask(ctx, buyer, nil, append([]string{"inbox", args[0], inbox.Items[0].ID}, args[1:]...)...)
+	s.say("inbox", "%s: handoff inbox %s", node, strings.Join(args, " "))
+	return s.ask(ctx, node, nil, append([]string{"inbox", args[0], inbox.Items[0].ID}, args[1:]...)...)
 }
 
 // check compares the end with what it should be: one order, and one task at each

@@ -95,12 +95,12 @@ func TestKills(t *testing.T) {
 			step("the question", s.expect(ctx, a2a.StateInputRequired))
 
 			again(victim) // while it waits for the Incoterm
-			step("answer", s.settle(ctx, "answer", "--data", `{"incoterm":"delivered"}`))
+			step("answer", s.settle(ctx, buyer, "answer", "--data", `{"incoterm":"delivered"}`))
 			again(victim) // right after the answer
 			step("the request", s.expect(ctx, a2a.StateAuthRequired))
 
 			again(victim) // while the approval is pending
-			step("approve", s.settle(ctx, "approve", "--note", "within the budget"))
+			step("approve", s.settle(ctx, buyer, "approve", "--note", "within the budget"))
 			again(victim) // right after it
 			step("the end", s.expect(ctx, a2a.StateCompleted))
 			step("check", s.check(ctx))
@@ -123,4 +123,29 @@ func (s *story) kept(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("wait for the delegation: %w", ctx.Err())
+}
+
+// The approval may also come from finance itself, and a denial ends the purchase.
+func TestDecisionAtFinance(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]a2a.TaskState{"approve": a2a.StateCompleted, "deny": a2a.StateFailed} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), longest)
+			defer cancel()
+			var text strings.Builder
+			s := newStory(&text, founded(t))
+			for i, err := range []error{
+				s.open(ctx), s.order(ctx), s.expect(ctx, a2a.StateInputRequired), s.settle(ctx, buyer, "answer", "--text", "Delivered"),
+				s.expect(ctx, a2a.StateAuthRequired), s.settle(ctx, finance, how, "--note", "so be it"), s.expect(ctx, want),
+			} {
+				if err != nil {
+					t.Fatalf("step %d: %v\n%s", i, err, &text)
+				}
+			}
+			if how == "deny" && !strings.Contains(text.String(), "finance says: The credit was not approved. so be it") {
+				t.Errorf("the end does not say why:\n%s", &text)
+			}
+		})
+	}
 }
