@@ -1,6 +1,8 @@
 package examples_test
 
 import (
+	"encoding/base64"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -164,4 +166,53 @@ func TestPlanner(t *testing.T) {
 		task = send(t, c, client.FollowUp(task, a2a.Text("A2A alone")))
 		wantState(t, task, a2a.StateCompleted)
 	})
+}
+
+// The lesson's message in the form of version 0.3, which the writer gets in that
+// of 1.0.
+func TestResearchInVersion03(t *testing.T) {
+	t.Parallel()
+	paper, err := os.ReadFile(filepath.Join("writer", "paper.pdf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	research, _ := startResearch(t)
+	response, err := http.Post(research.address()+"rpc", "application/json", strings.NewReader(`{
+		"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": {
+			"kind": "message", "messageId": "m-1", "role": "user", "parts": [
+				{"kind": "text", "text": "Summarize this paper."},
+				{"kind": "file", "file": {"name": "paper.pdf", "mimeType": "application/pdf", "bytes": "`+base64.StdEncoding.EncodeToString(paper)+`"}},
+				{"kind": "data", "data": {"targetLength": "3 paragraphs"}}
+			]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(answer); !strings.Contains(text, `"input-required"`) || !strings.Contains(text, "For which readers is the summary?") {
+		t.Errorf("answer: %s", text)
+	}
+}
+
+// The researcher may be a peer as well; the program is the same.
+func TestPlannerWithPeer(t *testing.T) {
+	t.Parallel()
+	handoff, err := built("../cmd/handoff")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := serveProgram(t, handoff, filepath.Join(folder(t, "planner"), "handoff.yaml"))
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "handoff.yaml"), []byte("listen: 127.0.0.1:0\nstore: sqlite:planner.db\npeers: {researcher: {card: "+elsewhere+"/agents/researcher/}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := run(t, "planner", dir)
+	task := send(t, e.client(t, a2a.BindingREST), client.NewMessage(a2a.Text("Compare MCP with A2A")))
+	wantState(t, task, a2a.StateCompleted)
+	if report := texts(task.Artifacts[0]); len(report) != 4 || !strings.HasPrefix(report[1], "MCP joins") || !strings.HasPrefix(report[3], "A2A joins") {
+		t.Errorf("report: %q", report)
+	}
 }
