@@ -42,10 +42,7 @@ func (l *Ledger) Poll(ctx context.Context, job *store.Job) error {
 	case row.State.Terminal():
 		return l.finish(ctx, job)
 	case row.Lease != 0 && job.Key == pushKey:
-		if err := l.opts.Engine.Wake(ctx, job.Task); err != nil {
-			return err
-		}
-		return l.finish(ctx, job)
+		return l.pushedInTurn(ctx, job)
 	case row.Turn != job.Turn && job.Key != pushKey:
 		return l.finish(ctx, job)
 	case row.Lease != 0: // it is about to be parked
@@ -67,6 +64,23 @@ func (l *Ledger) Poll(ctx context.Context, job *store.Job) error {
 	}
 	defer free()
 	return l.poll(ctx, job, d, row.State.Interrupted())
+}
+
+// pushedInTurn deals with a push that came in while a turn runs. A turn that
+// follows a stream is told. Any other may have looked at the peer before that
+// moved, so that it is looked at again behind the turn.
+func (l *Ledger) pushedInTurn(ctx context.Context, job *store.Job) error {
+	d, err := l.opts.Store.Delegation(ctx, l.opts.Scope, job.Task)
+	if errors.Is(err, store.ErrNotFound) {
+		return l.finish(ctx, job)
+	}
+	if err != nil {
+		return err
+	}
+	if d.Channel == store.ChannelStream {
+		return l.wake(ctx, job)
+	}
+	return l.again(ctx, job, nil, pushKey, retryJob)
 }
 
 // wake starts the next turn, and finishes the job.

@@ -61,10 +61,11 @@ type faultyPeer struct {
 	// on is called with every message that is acted upon, under the lock.
 	on        func(task *peerTask, m *a2a.Message, fresh bool)
 	dedupes   bool
-	forgetful bool   // hides the history
-	behind    bool   // begins the stream of an answer with the task as it was
-	twice     bool   // tells in a subscription the last chunk again
-	answers   string // the text of a message, in place of a task
+	forgetful bool          // hides the history
+	behind    bool          // begins the stream of an answer with the task as it was
+	twice     bool          // tells in a subscription the last chunk again
+	lag       time.Duration // between what GetTask sees and its answer
+	answers   string        // the text of a message, in place of a task
 	hooks     []a2a.TaskPushNotificationConfig
 	changed   chan struct{} // closed at every change
 	released  chan struct{} // closed at the end
@@ -302,13 +303,20 @@ func (p *faultyPeer) operate(w http.ResponseWriter, r *http.Request, q *rpc, f f
 		var req a2a.GetTaskRequest
 		_ = a2a.Unmarshal(q.Params, &req)
 		p.mu.Lock()
-		defer p.mu.Unlock()
 		t := p.find(req.ID)
 		if t == nil {
+			p.mu.Unlock()
 			reply(w, q.ID, nil, a2a.TaskNotFound(req.ID))
 			return
 		}
-		reply(w, q.ID, p.shown(t, f, req.HistoryLength == nil || *req.HistoryLength > 0), nil)
+		shown, lag := p.shown(t, f, req.HistoryLength == nil || *req.HistoryLength > 0), time.NewTimer(p.lag)
+		p.mu.Unlock()
+		defer lag.Stop()
+		select {
+		case <-lag.C:
+		case <-p.released:
+		}
+		reply(w, q.ID, shown, nil)
 	case "ListTasks":
 		p.mu.Lock()
 		defer p.mu.Unlock()

@@ -287,6 +287,24 @@ func TestAPeerThatRefusesToPushIsPolled(t *testing.T) {
 	p.checkSends()
 }
 
+// A push that comes while a turn has already seen the peer as it was before is not
+// lost.
+func TestAPushInTheMiddleOfATurn(t *testing.T) {
+	t.Parallel()
+	b, id, hook := pushed(t)
+	p := b.peer
+	p.do(func(task *peerTask) {
+		p.lag = 300 * time.Millisecond
+		task.status(a2a.StateWorking, "still on it")
+	})
+	before := p.calls("GetTask")
+	b.push(event(hook, "remote-1"))
+	b.eventually("a turn looks at the peer", func() bool { return p.calls("GetTask") == before+2 })
+	p.do(func(task *peerTask) { p.finish(task, "quote") })
+	b.push(event(hook, "remote-1"))
+	b.quoted(b.until(id, a2a.StateCompleted), "quote")
+}
+
 // A stream that is quiet is given up for pushes, where the peer has them.
 func TestAQuietStreamIsPushed(t *testing.T) {
 	t.Parallel()
