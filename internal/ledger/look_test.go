@@ -27,7 +27,7 @@ func TestAnAnswerIsNotLostByTheBytesOfTheQuestion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPeer(t)
-			p.dedupes, p.noID = true, hidden
+			p.dedupes, p.forgetful = true, hidden
 			p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
 				if fresh {
 					form(task)
@@ -65,7 +65,7 @@ func TestAMessageIsNotDeliveredBecauseThePeerMoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPeer(t)
-			p.noID = c.hidden
+			p.forgetful = c.hidden
 			p.on = func(task *peerTask, m *a2a.Message, fresh bool) { form(task) }
 			b := newBench(t, p, func(b *bench) { b.stuck, b.link.PollMax = 100*time.Millisecond, time.Hour })
 			id := b.send("bolts")
