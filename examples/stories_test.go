@@ -188,7 +188,9 @@ func (w *walker) show(ctx context.Context, line string) {
 	if variable != nil {
 		run = "printf %s \"" + variable[2] + `"`
 	}
-	for tick := time.NewTicker(100 * time.Millisecond); ; {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
 		cmd := w.shell(ctx, run)
 		out, err := cmd.Output()
 		done := true

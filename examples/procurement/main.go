@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -41,7 +42,7 @@ func play(ctx context.Context, out io.Writer, logs bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	_, _ = fmt.Fprintln(out, "Building the programs (the first time takes a minute or two)")
-	if err := build(ctx, dir); err != nil {
+	if err := build(ctx, dir, out); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
@@ -58,13 +59,15 @@ func play(ctx context.Context, out io.Writer, logs bool) (err error) {
 }
 
 // build compiles the command line and the three agents into a directory.
-func build(ctx context.Context, dir string) error {
+func build(ctx context.Context, dir string, out io.Writer) error {
 	const module = "handoff.example/handoff"
-	for name, pkg := range map[string]string{"handoff": "/cmd/handoff", buyer: packages + buyer, supplier: packages + supplier, finance: packages + finance} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, name+exe), module+pkg)
+	began := time.Now()
+	for _, pkg := range []string{"/cmd/handoff", packages + buyer, packages + supplier, packages + finance} {
+		cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, path.Base(pkg)+exe), module+pkg)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", pkg, err, strings.TrimSpace(string(text)))
 		}
+		_, _ = fmt.Fprintf(out, "%6.2f s  %s\n", time.Since(began).Seconds(), path.Base(pkg))
 	}
 	return nil
 }

@@ -104,7 +104,9 @@ func (s *story) expect(ctx context.Context, want a2a.TaskState) error {
 		return err
 	}
 	task, err := c.Wait(ctx, s.task, client.WaitOptions{OnEvent: s.show})
-	for tick := time.NewTicker(50 * time.Millisecond); err == nil && stop(task) == s.stop; {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for err == nil && stop(task) == s.stop {
 		select { // a decision is on its way down to where it was asked for
 		case <-ctx.Done():
 			return ctx.Err()

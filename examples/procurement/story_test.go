@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -11,21 +12,20 @@ import (
 	"handoff.example/handoff/a2a"
 )
 
-// programs are built once for all tests.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "procurement-test")
-	if err != nil {
-		return "", err
-	}
-	return dir, build(context.Background(), dir)
-})
+// programs is where the programs are, which are built once for all tests.
+var programs = sync.OnceValues(func() (string, error) { return built, build(context.Background(), built, io.Discard) })
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, _ := programs(); dir != "" {
-		_ = os.RemoveAll(dir)
+var built string // set by TestMain
+
+func TestMain(m *testing.M) { os.Exit(inDirectory(m)) }
+
+func inDirectory(m *testing.M) int {
+	var err error
+	if built, err = os.MkdirTemp("", "procurement-test"); err != nil {
+		panic(err)
 	}
-	os.Exit(code)
+	defer os.RemoveAll(built)
+	return m.Run()
 }
 
 // founded is a company in a directory of the test.
