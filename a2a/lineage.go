@@ -12,13 +12,17 @@ import (
 )
 
 // The extensions of the protocol that this module defines (A2A §4.6). Peers that
-// do not know them are not affected: both are keys in metadata.
+// do not know them are not affected.
 const (
 	// LineageExtension tells an agent how a message came about. See Lineage.
 	LineageExtension = "https://handoff.example/extensions/lineage/v1"
 	// GrantExtension carries grant requests and the decisions on them. See
 	// GrantRequest and GrantDecision.
 	GrantExtension = "https://handoff.example/extensions/grant/v1"
+	// IdempotencyExtension is declared by agents that take a message which comes
+	// twice for one. The parameter {"callers": "authenticated"} of a declaration
+	// says that they do so for callers with credentials only.
+	IdempotencyExtension = "https://handoff.example/extensions/idempotency/v1"
 )
 
 // Lineage says where a message stands in a tree of tasks that agents have handed

@@ -104,6 +104,8 @@ func Build(agent *config.Agent, id, base, tenant string) *a2a.AgentCard {
 	return card
 }
 
+const idempotencyText = "Does once what a message asks for that is sent again, and gives the first answer."
+
 // ownExtensions are the extensions that the node itself adds to an agent.
 func ownExtensions(agent *config.Agent) []a2a.AgentExtension {
 	var own []a2a.AgentExtension
@@ -114,6 +116,9 @@ func ownExtensions(agent *config.Agent) []a2a.AgentExtension {
 	}
 	if agent.Lineage {
 		add(a2a.LineageExtension, "Reads in the metadata of a message for which task it is sent and through which agents it came, and refuses loops.")
+	}
+	if agent.Idempotency == config.IdempotencyOn {
+		add(a2a.IdempotencyExtension, idempotencyText)
 	}
 	if agent.Grants == config.GrantsCaller {
 		add(a2a.GrantExtension, "Takes decisions on the authorizations that it asks for in the metadata of a message.")

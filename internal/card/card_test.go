@@ -166,17 +166,44 @@ func TestOwnExtensions(t *testing.T) {
 	for _, tt := range []struct {
 		lineage bool
 		grants  config.Grants
+		once    config.Idempotency
 		own     []config.Extension
 		want    []string
 	}{
-		{true, config.GrantsOperator, nil, []string{a2a.LineageExtension}},
-		{true, config.GrantsCaller, nil, []string{a2a.LineageExtension, a2a.GrantExtension}},
-		{false, config.GrantsOperator, nil, nil},
-		{true, config.GrantsOperator, []config.Extension{{URI: a2a.LineageExtension}}, []string{a2a.LineageExtension}},
+		{true, config.GrantsOperator, config.IdempotencyAuto, nil, []string{a2a.LineageExtension}},
+		{true, config.GrantsCaller, config.IdempotencyOff, nil, []string{a2a.LineageExtension, a2a.GrantExtension}},
+		{false, config.GrantsOperator, config.IdempotencyAuto, nil, nil},
+		{false, config.GrantsOperator, config.IdempotencyOn, nil, []string{a2a.IdempotencyExtension}},
+		{true, config.GrantsOperator, config.IdempotencyAuto, []config.Extension{{URI: a2a.LineageExtension}}, []string{a2a.LineageExtension}},
 	} {
-		a.Lineage, a.Grants, a.Extensions = tt.lineage, tt.grants, tt.own
+		a.Lineage, a.Grants, a.Idempotency, a.Extensions = tt.lineage, tt.grants, tt.once, tt.own
 		if diff := cmp.Diff(tt.want, uris()); diff != "" {
 			t.Errorf("%+v (-want +got):\n%s", tt, diff)
+		}
+	}
+}
+
+// What is recognized for callers with credentials is declared for them, by nodes
+// that have any.
+func TestIdempotencyIsDeclaredForWhomItHolds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ callers, once, want string }{
+		{"callers: {keys: true}", "auto", `{"callers":"authenticated"}`},
+		{"callers: {keys: true, anonymous: everywhere}", "auto", `{"callers":"authenticated"}`},
+		{"callers: {keys: false}", "auto", "none"},
+		{"callers: {keys: true}", "on", ""},
+		{"callers: {keys: true}", "off", "none"},
+	} {
+		c := load(t, file+tt.callers+"\n")
+		c.Agents["delivery"].Idempotency = config.Idempotency(tt.once)
+		got := "none"
+		for _, e := range card.For(c, "delivery", "https://a.example", "").Capabilities.Extensions {
+			if e.URI == a2a.IdempotencyExtension {
+				got = string(e.Params)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
 		}
 	}
 }

@@ -40,6 +40,7 @@ func secure(card *a2a.AgentCard, c *config.Config, agent *config.Agent, scopes [
 		return
 	}
 	card.SecuritySchemes = s.schemes
+	declareIdempotency(card, agent)
 	restricted := len(agent.Callers.Scopes) > 0 || agent.Callers.Role != "" && agent.Callers.Role != config.RoleCaller
 	if c.Callers.Anonymous != config.AnonymousEverywhere || restricted {
 		card.SecurityRequirements = s.requirements(agent.Callers.Scopes)
@@ -50,6 +51,18 @@ func secure(card *a2a.AgentCard, c *config.Config, agent *config.Agent, scopes [
 			card.Skills[i].SecurityRequirements = s.requirements(union(agent.Callers.Scopes, own))
 		}
 	}
+}
+
+// declareIdempotency says of an agent that recognizes the messages of callers
+// with credentials, and not those of others, that it does.
+func declareIdempotency(card *a2a.AgentCard, agent *config.Agent) {
+	declared := func(e a2a.AgentExtension) bool { return e.URI == a2a.IdempotencyExtension }
+	if agent.Idempotency != config.IdempotencyAuto || slices.ContainsFunc(card.Capabilities.Extensions, declared) {
+		return
+	}
+	card.Capabilities.Extensions = append(card.Capabilities.Extensions, a2a.AgentExtension{
+		URI: a2a.IdempotencyExtension, Description: idempotencyText, Params: a2a.JSON(`{"callers":"authenticated"}`),
+	})
 }
 
 func skillScopes(agent *config.Agent, id string) []string {

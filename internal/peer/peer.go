@@ -11,9 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/config"
@@ -66,15 +67,6 @@ type Held struct {
 	Changes []string // from the card that was approved, cleaned
 }
 
-// Declares reports whether the card declares an extension.
-func (p *Peer) Declares(uri string) bool {
-	return p.Card != nil && slices.ContainsFunc(p.Card.Capabilities.Extensions, func(e a2a.AgentExtension) bool { return e.URI == uri })
-}
-
-// ExtensionIdempotency is declared by agents that take a message which they get
-// twice for one.
-const ExtensionIdempotency = "https://handoff.example/extensions/idempotency/v1"
-
 // Deduplicates reports whether the peer takes a message that it gets twice for
 // one, and why: configured, declared, observed, or "" when nothing is known.
 func (p *Peer) Deduplicates() (yes bool, why string) {
@@ -87,12 +79,38 @@ func (p *Peer) Deduplicates() (yes bool, why string) {
 	switch {
 	case p.Facts.Deduplicates == config.No:
 		return false, "observed" // whatever it declares
-	case p.Declares(ExtensionIdempotency):
+	case p.declaresIdempotency():
 		return true, "declared"
 	case p.Facts.Deduplicates == config.Yes:
 		return true, "observed"
 	}
 	return false, ""
+}
+
+// declaresIdempotency reports whether the card says that messages of this node are
+// taken for one that come twice. A card may say it of callers with credentials
+// only; then there have to be some that it asks for.
+func (p *Peer) declaresIdempotency() bool {
+	if p.Card == nil {
+		return false
+	}
+	for _, e := range p.Card.Capabilities.Extensions {
+		var params struct {
+			Callers string `json:"callers"`
+		}
+		switch {
+		case e.URI != a2a.IdempotencyExtension:
+		case e.Params == nil:
+			return true
+		case json.Unmarshal(e.Params, &params) != nil:
+		case params.Callers == "":
+			return true
+		case params.Callers == "authenticated":
+			set, err := choose(p.Name, p.Card, &p.Config.Auth)
+			return err == nil && len(set) > 0
+		}
+	}
+	return false
 }
 
 // UnknownError says that there is no peer of that name.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/peer"
 	"handoff.example/handoff/internal/store"
@@ -107,14 +108,27 @@ func TestWhatIsObserved(t *testing.T) {
 
 func TestAPeerDeclaresThatItDeduplicates(t *testing.T) {
 	t.Parallel()
-	a := newAgent(t, strings.Replace(cardWith(""), `"streaming":true`, `"extensions":[{"uri":"`+peer.ExtensionIdempotency+`"}]`, 1))
-	d := directory(t, `p: {card: "`+a.URL+`"}`)
-	_, p, err := d.Client(t.Context(), "p", peer.User{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if yes, why := p.Deduplicates(); !yes || why != "declared" {
-		t.Error(yes, why)
+	for _, tt := range []struct {
+		params, schemes, auth string
+		want                  bool
+	}{
+		{"", "", "", true},
+		{`,"params":{}`, "", "", true},
+		{`,"params":{"callers":"authenticated"}`, "", "", false},
+		{`,"params":{"callers":"authenticated"}`, "", `, auth: {bearer: t}`, true},
+		{`,"params":{"callers":"authenticated"}`, asks([]string{bearerScheme}), `, auth: {bearer: t}`, true},
+		{`,"params":{"callers":"authenticated"}`, asks([]string{bearerScheme}), `, auth: {basic: {user: u, password: p}}`, false}, // calls without
+		{`,"params":{"callers":"friends"}`, "", `, auth: {bearer: t}`, false},
+	} {
+		a := newAgent(t, strings.Replace(cardWith(tt.schemes), `"streaming":true`, `"extensions":[{"uri":"`+a2a.IdempotencyExtension+`"`+tt.params+`}]`, 1))
+		d := directory(t, `p: {card: "`+a.URL+`"`+tt.auth+`}`)
+		_, p, err := d.Client(t.Context(), "p", peer.User{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if yes, why := p.Deduplicates(); yes != tt.want || yes && why != "declared" {
+			t.Errorf("%+v: %t, %q", tt, yes, why)
+		}
 	}
 }
 
