@@ -603,6 +603,21 @@ func TestClocks(t *testing.T) {
 	})
 }
 
+// A message whose answer was not waited for, since its task was canceled, is not
+// under way any more when the peer does not tell of it.
+func TestAMessageThatIsInDoubtWhenItsTaskIsCanceled(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	p.fail("SendStreamingMessage", hangAfter)
+	p.failAlways("ListTasks", notSupported)
+	b := newBench(t, p)
+	id := b.send("x")
+	b.eventually("it is under way", func() bool { tasks, _ := p.count(); return tasks == 1 })
+	b.cancel(id)
+	b.eventually("it is in doubt", func() bool { return b.row(id).Send == store.SendUnknown })
+	p.checkSends()
+}
+
 // A message that nobody has answered when the peer could not be told to cancel
 // for as long as it is told is lost.
 func TestAMessageThatIsLost(t *testing.T) {

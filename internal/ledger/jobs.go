@@ -293,9 +293,12 @@ func (l *Ledger) recalled(ctx context.Context, job *store.Job, d *store.Delegati
 }
 
 // commitOver writes the row of a delegation that is over. A message that nobody
-// has answered by then is lost.
+// has answered is not under way any more, and lost when the peer is told no more.
 func (l *Ledger) commitOver(ctx context.Context, job *store.Job, d *store.Delegation, next *store.Job) error {
-	if next == nil && (d.Send == store.SendUnknown || d.Send == store.SendSending) {
+	switch {
+	case d.Send == store.SendSending && next != nil:
+		d.Send = store.SendUnknown
+	case next == nil && (d.Send == store.SendUnknown || d.Send == store.SendSending):
 		d.Send = store.SendLost
 	}
 	c := &store.Change{Task: d.TaskKey, Delegation: d, Finish: job.ID, Guard: store.Guard{NoLease: true}}
