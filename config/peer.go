@@ -56,6 +56,9 @@ type Peer struct {
 	// How long the peer may take to answer a request.
 	AnswerTimeout Duration `yaml:"answer_timeout" default:"1m" min:"100ms" max:"1h"`
 
+	// How long the peer may be silent where it has to answer before somebody is told in the inbox.
+	Stuck Duration `yaml:"stuck" default:"15m" min:"1s"`
+
 	// The bytes that the artifacts of one piece of work may have.
 	ArtifactBytes Size `yaml:"artifact_bytes" default:"64MiB" min:"1KiB"`
 

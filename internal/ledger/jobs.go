@@ -112,7 +112,7 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 	if err != nil {
 		d.Attempts++
 		d.Error = explain(clocked(err, &link))
-		if item, err = l.stuck(ctx, d); err != nil {
+		if item, err = l.stuck(ctx, d, link.Stuck); err != nil {
 			return err
 		}
 	} else {

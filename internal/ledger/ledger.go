@@ -71,6 +71,9 @@ type Link struct {
 	// first answer to a message; 10s and 1m. The third clock is the deadline of
 	// the delegation.
 	Connect, Answer time.Duration
+	// Stuck is how long the peer may be silent where it has to answer before
+	// somebody is told; 0: Options.Stuck.
+	Stuck time.Duration
 	// ArtifactBytes is how much the artifacts of a task may have together; 64 MiB.
 	// Of what is over it, name, size and digest are kept.
 	ArtifactBytes int64

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -161,12 +162,12 @@ func listed(ctx context.Context, c *client.Client, d *store.Delegation) (*a2a.Ta
 
 // stuck returns the item that tells people that a peer has been silent for too
 // long; nil when it has not, or when there was one already.
-func (l *Ledger) stuck(ctx context.Context, d *store.Delegation) (*store.InboxItem, error) {
+func (l *Ledger) stuck(ctx context.Context, d *store.Delegation, limit time.Duration) (*store.InboxItem, error) {
 	last := d.Seen
 	if last.IsZero() {
 		last = d.Created
 	}
-	if d.Attempts < stuckTries || time.Since(last) < l.opts.Stuck {
+	if d.Attempts < stuckTries || time.Since(last) < cmp.Or(limit, l.opts.Stuck) {
 		return nil, nil
 	}
 	for _, settled := range [...]bool{false, true} {

@@ -237,7 +237,7 @@ func (w *work) unknown(ctx context.Context, err error) error {
 // stuck returns the item for the inbox when the peer has been silent for too
 // long, once.
 func (w *work) stuck(ctx context.Context) (*store.InboxItem, error) {
-	return w.l.stuck(ctx, w.d)
+	return w.l.stuck(ctx, w.d, w.link.Stuck)
 }
 
 // end emits the step that ends the turn.
