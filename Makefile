@@ -56,16 +56,18 @@ interop: build ## talk to the official clients, Go and JavaScript
 	$(MAKE) -C interop/cards test
 
 .PHONY: chaos-quick
-chaos-quick: build ## a few seeded kills of a server under load
+chaos-quick: build ## a few seeded kills of a server under load, and of nodes that delegate
 	$(GO) run ./chaos -kills 5 -seed 1
+	$(GO) run ./chaos -delegations -kills 10 -seed 1
 
 .PHONY: test-cluster
 test-cluster: build ## harm three nodes, PostgreSQL and NATS in network namespaces, two faults of each kind; needs root
 	$(GO) run ./chaos -cluster -faults 2 -seed 1
 
 .PHONY: chaos
-chaos: build ## the full count of kills and of faults of a cluster; writes docs/chaos.md and docs/cluster-chaos.md
+chaos: build ## the full count of kills and of faults; writes docs/chaos.md, docs/delegation-chaos.md and docs/cluster-chaos.md
 	$(GO) run ./chaos -kills 100 -seed 1 -report docs/chaos.md
+	$(GO) run ./chaos -delegations -kills 200 -seed 1 -report docs/delegation-chaos.md
 	$(GO) run ./chaos -cluster -faults 20 -seed 1 -report docs/cluster-chaos.md
 
 .PHONY: bench

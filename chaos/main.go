@@ -3,10 +3,13 @@
 // Command chaos does harm to nodes under load again and again and checks that
 // nothing is lost, doubled, reordered or stuck: to one node over SQLite
 // (docs/chaos.md says what exactly), or to a cluster of three with PostgreSQL
-// and NATS in network namespaces of their own (docs/cluster-chaos.md).
+// and NATS in network namespaces of their own (docs/cluster-chaos.md), or to
+// nodes that delegate, by kills and by what partners do wrong
+// (docs/delegation-chaos.md).
 //
 //	go run ./chaos -kills 100 -seed 1
 //	go run ./chaos -cluster -faults 20 -seed 1
+//	go run ./chaos -delegations -kills 200 -seed 1
 package main
 
 import (
@@ -25,7 +28,7 @@ import (
 
 type options struct {
 	kills, faults, clients int
-	cluster                bool
+	cluster, delegations   bool
 	bus, only              string
 	seed                   uint64
 	duration               time.Duration
@@ -45,11 +48,12 @@ func main() {
 	var o options
 	flag.IntVar(&o.kills, "kills", 5, "kill the server this often; beside that it is frozen and stopped now and then")
 	flag.BoolVar(&o.cluster, "cluster", false, "harm a cluster of three nodes with PostgreSQL and NATS; needs root, iproute2 and a PostgreSQL server's programs")
+	flag.BoolVar(&o.delegations, "delegations", false, "kill nodes that delegate to partners that do everything wrong, and to each other")
 	flag.IntVar(&o.faults, "faults", 2, "with -cluster: the number of faults of each kind")
 	flag.StringVar(&o.bus, "bus", busNATS, "with -cluster: how nodes wake each other, nats or postgres")
 	flag.StringVar(&o.only, "only", "", "with -cluster: only the kinds of faults whose names contain this `text`")
 	flag.DurationVar(&o.duration, "duration", 0, "go on with accidents until this time is over")
-	flag.IntVar(&o.clients, "clients", 0, "the number of clients (default 32; 16 with -cluster)")
+	flag.IntVar(&o.clients, "clients", 0, "the number of clients (default 32; 16 with -cluster and with -delegations)")
 	flag.Uint64Var(&o.seed, "seed", 1, "the seed of what is decided by chance")
 	flag.StringVar(&o.program, "server", "bin/handoff", "the `program` of the server")
 	flag.StringVar(&o.report, "report", "", "write the counts to this `file`, as Markdown")
@@ -57,7 +61,11 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, &o); err != nil {
+	begin := run
+	if o.delegations {
+		begin = runDelegations
+	}
+	if err := begin(ctx, &o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		stop()
 		os.Exit(1)
