@@ -27,7 +27,20 @@ import (
 	"handoff.example/handoff/internal/store/sqlite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(end)) }
+
+// atEnd is called when all tests are over.
+var atEnd []func() error
+
+func end(code int) {
+	for _, f := range atEnd {
+		if err := f(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 // patience is how long a test waits for what has to happen.
 const patience = 20 * time.Second
