@@ -100,7 +100,8 @@ func (e *example) partner(t *testing.T, binding, token string) *client.Client {
 	return c
 }
 
-// The card is that of the seed, with the node's own addresses.
+// The card is that of the seed, with the node's own addresses and the extension
+// that every agent of a node has.
 func TestSupplierCard(t *testing.T) {
 	t.Parallel()
 	e, issuer := startSupplier(t)
@@ -121,7 +122,9 @@ func TestSupplierCard(t *testing.T) {
     {"url": "`+e.base+`/a2a/v1", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"},
     {"url": "`+e.address()+`v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
   ],
-  "capabilities": {"streaming": true, "pushNotifications": true, "extendedAgentCard": true},
+  "capabilities": {"streaming": true, "pushNotifications": true, "extendedAgentCard": true, "extensions": [
+    {"uri": "https://handoff.example/extensions/lineage/v1",
+     "description": "Reads in the metadata of a message for which task it is sent and through which agents it came, and refuses loops."}]},
   "securitySchemes": {"partnerOAuth": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {
     "tokenUrl": "`+issuer+`/token", "scopes": {"quotes": "Ask for quotes"}}}}}},
   "securityRequirements": [{"schemes": {"partnerOAuth": {"list": ["quotes"]}}}],
