@@ -35,7 +35,8 @@ told:
   FAILED or REJECTED when the partner says so, and CANCELED when a buyer has
   canceled it.
 - What became of a message is unknown or lost only where the partner does not have
-  it or tells nobody. Somebody is told of each such order, once. They are put away
+  it or tells nobody. Somebody is told of each
+  silence, once. Such orders are put away
   at the end, by a cancel.
 - No message is sent twice to a partner that does not deduplicate. Counted is what
   was not refused for certain (429, 503 with %[1]sRetry-After%[1]s, and no pushes).
