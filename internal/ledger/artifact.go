@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -29,7 +31,8 @@ type received struct {
 	digest  hash.Hash
 	bytes   int64
 	leftOut bool
-	sealed  string // the digest as it was kept, when the contents are not here
+	sealed  string     // the digest as it was kept, when the contents are not here
+	last    []a2a.Part // of the last chunk
 }
 
 func newReceived(name string) *received { return &received{name: name, digest: sha256.New()} }
@@ -149,6 +152,13 @@ func (s *shelf) whole(a *a2a.Artifact) *agent.Artifact {
 	return s.fit(step, r)
 }
 
+// repeated reports whether a chunk has the parts of the one before it.
+func repeated(last, now []a2a.Part) bool {
+	return len(now) > 0 && slices.EqualFunc(last, now, func(a, b a2a.Part) bool {
+		return a.Kind == b.Kind && a.Text == b.Text && bytes.Equal(a.AppendJSON(nil), b.AppendJSON(nil))
+	})
+}
+
 // chunk returns the step that takes over a chunk of an artifact, nil when there
 // is nothing to take.
 func (s *shelf) chunk(u *a2a.TaskArtifactUpdateEvent) *agent.Artifact {
@@ -168,6 +178,10 @@ func (s *shelf) chunk(u *a2a.TaskArtifactUpdateEvent) *agent.Artifact {
 		r = newReceived(a.Name)
 		s.known[a.ArtifactID] = r
 	}
+	if !fresh && repeated(r.last, a.Parts) {
+		s.gap = true // the same once more, or told twice: the end shows which
+	}
+	r.last = a.Parts
 	if r.sealed != "" { // what came before was left out in an earlier turn
 		s.gap = true
 		return nil

@@ -71,6 +71,28 @@ func TestRow137_AChunkThatComesTwice(t *testing.T) {
 	p.checkSends()
 }
 
+// A chunk that a stream tells twice is in the artifact once, and one that is there
+// twice is in it twice.
+func TestRow137_EventsThatComeTwice(t *testing.T) {
+	t.Parallel()
+	for _, doubled := range []bool{true, false} {
+		p := newPeer(t)
+		p.doubled = doubled
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+			task.artifact("quote", false, false, a2a.Text("100 "))
+			task.artifact("quote", true, false, a2a.Text("bolts "))
+			task.artifact("quote", true, true, a2a.Text("bolts "))
+			task.status(a2a.StateCompleted, "")
+		}
+		b := newBench(t, p)
+		task := b.until(b.send("x"), a2a.StateCompleted)
+		if len(task.Artifacts) != 1 || len(task.Artifacts[0].Parts) != 3 {
+			t.Errorf("doubled %t: it is %s", doubled, task.AppendJSON(nil))
+		}
+		p.checkSends()
+	}
+}
+
 // Some peers begin the answer to an answer with the task that has asked; that is
 // not asked again. (@a2a-js/sdk.)
 func TestRows51And52_TheOldQuestionComesFirst(t *testing.T) {

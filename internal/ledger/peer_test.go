@@ -65,6 +65,7 @@ type faultyPeer struct {
 	forgetful bool          // hides the history
 	behind    bool          // begins the stream of an answer with the task as it was
 	twice     bool          // tells in a subscription the last chunk again
+	doubled   bool          // tells every event of a stream twice
 	lag       time.Duration // between what GetTask sees and its answer
 	answers   string        // the text of a message, in place of a task
 	hooks     []a2a.TaskPushNotificationConfig
@@ -492,6 +493,9 @@ func (p *faultyPeer) stream(w http.ResponseWriter, r *http.Request, q *rpc, t *p
 		p.mu.Lock()
 		for sent < len(t.events) {
 			emit(&t.events[sent])
+			if p.doubled {
+				emit(&t.events[sent])
+			}
 			sent++
 		}
 		over, changed := t.Status.State.Terminal() || t.Status.State.Interrupted(), p.changed
