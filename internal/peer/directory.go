@@ -309,7 +309,7 @@ func (d *Directory) Get(name string) (*Peer, error) {
 
 // peerOf puts together what is known of a peer.
 func (d *Directory) peerOf(ctx context.Context, e *entry, row *store.Peer) *Peer {
-	p := &Peer{Name: e.name, Config: e.config, Added: e.added, Pinned: e.pinned(row), Facts: factsOf(row), Seen: row.Seen}
+	p := &Peer{Name: e.name, Config: e.config, Added: e.added, Pinned: e.pinned(row), Facts: factsOf(row), Seen: row.Seen, secrets: e.way.secrets}
 	current := e.known(row)
 	if current != nil {
 		p.Card, p.Digest = current.card, current.digest

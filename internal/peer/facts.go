@@ -82,6 +82,9 @@ func (d *Directory) Observe(_ context.Context, name string, o Observation) {
 	if err != nil {
 		return
 	}
+	if o.Err != nil {
+		o.Err = errors.New(e.way.secrets.text(o.Err.Error()))
+	}
 	w := &e.observed
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -32,6 +32,7 @@ type agent struct {
 	accept   func(r *http.Request) bool // nil: everybody
 	closed   bool                       // the card is for those only who authenticate
 	down     bool
+	says     func(r *http.Request) string // the message of its errors
 }
 
 const openCard = `{"name":"Supplier","description":"Sells.","version":"1","supportedInterfaces":[{"url":"%[1]s/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
@@ -102,7 +103,11 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(body, &q)
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"error":{"code":-32001,"message":"no such task"}}`, q.ID)
+	text := "no such task"
+	if a.says != nil {
+		text = a.says(r)
+	}
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"error":{"code":-32001,"message":%q}}`, q.ID, text)
 }
 
 // canary is a server that nobody is to reach.

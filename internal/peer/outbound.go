@@ -27,6 +27,7 @@ type way struct {
 	own        []*url.URL
 	configured http.RoundTripper
 	named      http.RoundTripper
+	secrets    *secrets // what the peer was shown, which no answer brings back
 }
 
 // newWay returns the way to a peer whose origins are those of the URLs.
@@ -34,7 +35,7 @@ func newWay(guard *netguard.Guard, p *config.Peer, own []*url.URL, path func(str
 	o := netguard.Options{
 		DialTimeout: p.ConnectTimeout.Std(), TLSTimeout: p.ConnectTimeout.Std(), HeaderTimeout: longest, MaxRedirects: -1,
 	}
-	w := &way{own: own, named: guard.Named(o).Transport}
+	w := &way{own: own, named: guard.Named(o).Transport, secrets: newSecrets(&p.Auth)}
 	if p.CA != "" || p.Auth.MTLS != nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -64,17 +65,23 @@ func (w *way) owns(u *url.URL) bool {
 	return slices.ContainsFunc(w.own, func(own *url.URL) bool { return netguard.SameOrigin(own, u) })
 }
 
-// RoundTrip sends a request the way that its address has to go.
+// RoundTrip sends a request the way that its address has to go. The secrets that
+// the peer was shown are masked in what it answers.
 func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+	by := w.named
 	if w.owns(r.URL) {
-		return w.configured.RoundTrip(r)
+		by = w.configured
 	}
-	return w.named.RoundTrip(r)
+	response, err := by.RoundTrip(r)
+	if err == nil {
+		w.secrets.response(response)
+	}
+	return response, err
 }
 
 // HTTP2Only returns the same way for what speaks HTTP/2 alone, such as gRPC.
 func (w *way) HTTP2Only() http.RoundTripper {
-	return &way{own: w.own, configured: client.HTTP2Only(w.configured), named: client.HTTP2Only(w.named)}
+	return &way{own: w.own, configured: client.HTTP2Only(w.configured), named: client.HTTP2Only(w.named), secrets: w.secrets}
 }
 
 // CloseIdleConnections closes what is in the pools.

@@ -58,7 +58,13 @@ type Peer struct {
 	Interface *a2a.AgentInterface
 	Facts     Facts
 	Seen      time.Time // when the peer last answered; zero: never
+
+	secrets *secrets
 }
+
+// Redact returns a text of the peer's, or about it, with *** for the secrets that
+// it was shown: of its configuration, and the tokens that were got for it.
+func (p *Peer) Redact(text string) string { return p.secrets.text(text) }
 
 // Held is a card that differs from the one that was approved.
 type Held struct {
