@@ -117,6 +117,7 @@ func (l *links) Open(ctx context.Context, name string, user ledger.User) (*ledge
 	link := &ledger.Link{
 		Client: c, Quiet: of.Quiet.Std(), PollMin: of.Poll.Min.Std(), PollMax: of.Poll.Max.Std(),
 		Connect: of.ConnectTimeout.Std(), Answer: of.AnswerTimeout.Std(), ArtifactBytes: int64(of.ArtifactBytes), Stuck: of.Stuck.Std(),
+		ReceivedBytes: int64(of.ReceivedBytes), ReceivedEvents: int64(of.ReceivedEvents), Redact: p.Redact,
 		CardDigest: p.Digest, Keys: keyOrigins(of, c.Interface().URL),
 	}
 	link.Deduplicates, _ = p.Deduplicates()

@@ -62,6 +62,12 @@ type Peer struct {
 	// The bytes that the artifacts of one piece of work may have.
 	ArtifactBytes Size `yaml:"artifact_bytes" default:"64MiB" min:"1KiB"`
 
+	// The bytes of everything that the peer may send for one piece of work, artifacts and what it says of its state. One that sends more is told to cancel.
+	ReceivedBytes Size `yaml:"received_bytes" default:"256MiB" min:"64KiB"`
+
+	// The events that the peer may send for one piece of work. One that sends more is told to cancel.
+	ReceivedEvents int `yaml:"received_events" default:"100000" min:"100"`
+
 	// The tenant at the peer, where its card has an interface for each.
 	Tenant string `yaml:"tenant"`
 

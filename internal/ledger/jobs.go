@@ -111,7 +111,7 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 	var item *store.InboxItem
 	if err != nil {
 		d.Attempts++
-		d.Error = explain(clocked(err, &link))
+		d.Error = l.redactor(&link, d).explain(clocked(err, &link))
 		if item, err = l.stuck(ctx, d, link.Stuck); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (l *Ledger) Recall(ctx context.Context, job *store.Job) error {
 		return terr
 	}
 	d.Attempts++
-	d.Error = explain(err)
+	d.Error = l.redactor(&Link{}, d).explain(err)
 	if lasting(err) || time.Since(row.StatusAt) > l.opts.Recall {
 		l.log.WarnContext(ctx, "A peer could not be told to cancel", "task", d.Task, "peer", d.Peer, "error", err)
 		return l.commitOver(ctx, job, d, nil)
@@ -274,7 +274,7 @@ func (l *Ledger) recall(ctx context.Context, d *store.Delegation) error {
 		if t, gerr := link.Client.GetTask(ctx, &a2a.GetTaskRequest{ID: d.RemoteTask, HistoryLength: &none}); gerr == nil {
 			d.RemoteState = t.Status.State
 		}
-		d.Seen, d.Error = time.Now(), explain(err)
+		d.Seen, d.Error = time.Now(), l.redactor(&link, d).explain(err)
 		return nil
 	}
 	return err

@@ -77,7 +77,14 @@ type Link struct {
 	// ArtifactBytes is how much the artifacts of a task may have together; 64 MiB.
 	// Of what is over it, name, size and digest are kept.
 	ArtifactBytes int64
-	CardDigest    string
+	// ReceivedBytes and ReceivedEvents are how much a peer may send for a
+	// delegation over its life, artifacts and everything that it says; 256 MiB and
+	// 100,000. One that sends more is told to cancel, and the delegation FAILED.
+	ReceivedBytes, ReceivedEvents int64
+	// Redact returns a text with *** for what the peer was shown as credentials;
+	// nil: texts are taken as they are.
+	Redact     func(string) string
+	CardDigest string
 	// Keys is where the peer has the keys that it signs pushes with: the origins
 	// that a jku may name. Empty: its own.
 	Keys []string
@@ -97,6 +104,12 @@ func (l Link) withDefaults() Link {
 	l.PollMax = max(l.PollMax, l.PollMin)
 	if l.ArtifactBytes <= 0 {
 		l.ArtifactBytes = 64 << 20
+	}
+	if l.ReceivedBytes <= 0 {
+		l.ReceivedBytes = 256 << 20
+	}
+	if l.ReceivedEvents <= 0 {
+		l.ReceivedEvents = 100_000
 	}
 	return l
 }

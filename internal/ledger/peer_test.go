@@ -41,6 +41,7 @@ const (
 	cutStream     fault = "cuts the stream after its first event"
 	plainJSON     fault = "answers a stream call with JSON"
 	notSupported  fault = "does not know the operation"
+	echoes        fault = "refuses the request, and says what it was shown"
 	internalError fault = "fails without doing anything"
 )
 
@@ -265,6 +266,9 @@ func (p *faultyPeer) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	case refuses:
 		reply(w, q.ID, nil, a2a.Invalid("message", "is not what I can do"))
+		return
+	case echoes:
+		reply(w, q.ID, nil, a2a.Errorf(a2a.CodeInvalidParams, "You sent Bearer t0ken-of-the-node"))
 		return
 	case noPush:
 		reply(w, q.ID, nil, a2a.Errorf(a2a.CodePushNotificationNotSupported, "No pushes"))

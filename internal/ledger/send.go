@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/engine"
@@ -234,11 +232,8 @@ func (w *work) keepReply(m *a2a.Message) error {
 	if len(body) > most {
 		return nil
 	}
-	state, err := json.Marshal(memory{Reply: body})
-	if err != nil {
-		return nil // what cannot be kept is still told, if the process lives
-	}
-	if err := w.t.SetState(state); err != nil {
+	w.mem.Reply = body
+	if err := w.remember(); err != nil {
 		return err
 	}
 	return w.t.Flush()
@@ -252,12 +247,11 @@ func (w *work) replied() bool {
 
 // reply tells what the peer has answered.
 func (w *work) reply(ctx context.Context) error {
-	var kept memory
 	m := &a2a.Message{}
-	if w.t.State == nil || json.Unmarshal(w.t.State, &kept) != nil || kept.Reply == nil || a2a.Unmarshal(kept.Reply, m) != nil {
+	if w.mem.Reply == nil || a2a.Unmarshal(w.mem.Reply, m) != nil {
 		return w.end(ctx, agent.Step{Fail: agent.Say("The peer " + w.d.Peer + " has answered with a message, which was lost when the process ended.")})
 	}
-	return w.end(ctx, agent.Step{Complete: contentOf(m)})
+	return w.end(ctx, agent.Step{Complete: w.contentOf(m)})
 }
 
 // leave writes what is known of the peer's side when the turn is over already.
@@ -316,7 +310,7 @@ func (w *work) unanswered(ctx context.Context, o *outgoing, push *a2a.TaskPushNo
 		return true, nil
 	case errors.Is(err, &a2a.Error{Code: a2a.CodeInternal}) && !w.link.Deduplicates:
 		return false, w.end(ctx, agent.Step{Fail: agent.Say(fmt.Sprintf(
-			"The peer %s failed on the message: %s. Whether it has begun is not known.", w.d.Peer, explain(err)))})
+			"The peer %s failed on the message: %s. Whether it has begun is not known.", w.d.Peer, w.redactor().explain(err)))})
 	}
 	// The trouble was told and counted.
 	if err := w.save(ctx, nil); err != nil {
@@ -335,7 +329,7 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 		}
 		return w.deliver(ctx, o, true)
 	}
-	text := explain(err)
+	text := w.redactor().explain(err)
 	w.d.Send, w.d.Error = store.SendAccepted, text
 	if serr := w.save(ctx, nil); serr != nil {
 		return false, serr
@@ -350,7 +344,7 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 	}
 	if state := task.Status.State; state.Interrupted() {
 		said := agent.Say("The answer was not taken: " + text + ".")
-		if c := contentOf(task.Status.Message); len(c.Parts) > 0 {
+		if c := w.contentOf(task.Status.Message); len(c.Parts) > 0 {
 			said.Parts = append(said.Parts, c.Parts...)
 		}
 		w.d.RemoteState, w.d.RemoteDigest = state, digestOf(task)

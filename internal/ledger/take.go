@@ -81,7 +81,7 @@ func (w *work) reconcile(artifacts []a2a.Artifact) error {
 	}
 	w.shelf.gap = false
 	for i := range artifacts {
-		a := &artifacts[i]
+		a := w.redactor().artifact(&artifacts[i])
 		if a.ArtifactID == "" || len(a.ArtifactID) > a2a.MaxIDLength {
 			continue
 		}
@@ -104,7 +104,7 @@ func (w *work) event(ctx context.Context, e *a2a.StreamResponse) error {
 	case e.Task != nil:
 		return w.snapshot(ctx, e.Task)
 	case e.Message != nil:
-		return w.end(ctx, agent.Step{Complete: contentOf(e.Message)})
+		return w.end(ctx, agent.Step{Complete: w.contentOf(e.Message)})
 	case e.StatusUpdate != nil:
 		u := e.StatusUpdate
 		if err := w.identify(u.TaskID, u.ContextID); err != nil {
@@ -131,7 +131,9 @@ func (w *work) event(ctx context.Context, e *a2a.StreamResponse) error {
 			// leave out what came before they had the subscription.
 			w.shelf.gap = true
 		}
-		if step := w.shelf.chunk(u); step != nil {
+		clean := *u
+		clean.Artifact = *w.redactor().artifact(&u.Artifact)
+		if step := w.shelf.chunk(&clean); step != nil {
 			return w.emit(agent.Step{Artifact: step})
 		}
 	}
@@ -142,7 +144,7 @@ func (w *work) event(ctx context.Context, e *a2a.StreamResponse) error {
 func (w *work) status(ctx context.Context, s *a2a.TaskStatus, digest string) error {
 	state := s.State
 	w.d.RemoteState = state
-	c := contentOf(s.Message)
+	c := w.contentOf(s.Message)
 	if !state.Terminal() && !state.Interrupted() {
 		if d := statusDigest(s); len(c.Parts) > 0 && d != w.said {
 			w.said = d
@@ -194,7 +196,7 @@ func (w *work) ending(state a2a.TaskState, m *a2a.Message, c *agent.Content) age
 		ask.Schema, ask.Parts = splitSchema(ask.Parts)
 		return agent.Step{Ask: ask}
 	case a2a.StateAuthRequired:
-		r := requestOf(m)
+		r := requestOf(w.redactor().message(m))
 		c = orSay(c, "The peer "+w.d.Peer+" asks for an authorization and did not say for what.")
 		c.Metadata = nil // the engine describes our own request
 		return agent.Step{Authorize: &agent.Authorize{Content: *c, Operation: r.operation, URL: r.url, Expires: r.expires}}
@@ -208,6 +210,9 @@ func orSay(c *agent.Content, text string) *agent.Content {
 	}
 	return c
 }
+
+// contentOf is what a message of the peer says, without what is secret.
+func (w *work) contentOf(m *a2a.Message) *agent.Content { return contentOf(w.redactor().message(m)) }
 
 // contentOf is what a message of the peer says. Parts that hold nothing are left
 // out.

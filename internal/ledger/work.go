@@ -39,6 +39,10 @@ type work struct {
 	over    bool   // the step that ends the turn was emitted
 	saved   time.Time
 	hasten  bool // a decision was made: the peer may go on soon
+
+	mem, noted memory // private state, as it is and as it was written
+	cut        *redactor
+	cutSecret  bool // cut knows what the peer has to present
 }
 
 // run is one turn of a delegation to a peer.
@@ -53,7 +57,15 @@ func (l *Ledger) run(ctx context.Context, peer string, t *agent.Turn) error {
 	}
 	w := &work{l: l, t: t, book: book, d: d, said: statusPart(d.RemoteDigest)}
 	w.d.Peer = peer
-	if err := w.run(ctx); err != nil && !w.over {
+	if t.State != nil && json.Unmarshal(t.State, &w.mem) != nil {
+		w.mem = memory{}
+	}
+	w.noted = w.mem
+	err = w.run(ctx)
+	if limit, ok := errors.AsType[*ReceivedError](err); ok && !w.over {
+		err = w.exceeded(ctx, limit)
+	}
+	if err != nil && !w.over {
 		return l.failed(ctx, t, err)
 	}
 	return nil
@@ -122,11 +134,20 @@ func (w *work) open(ctx context.Context) error {
 	if w.link, err = prepared(link); err != nil {
 		return &PeerError{Peer: w.d.Peer, Err: err}
 	}
+	w.cut = nil
 	w.shelf = shelf{limit: w.link.ArtifactBytes, known: map[string]*received{}}
 	i := w.link.Client.Interface()
 	w.d.Interface = fmt.Sprintf("%s %s %s", i.ProtocolBinding, i.ProtocolVersion, i.URL)
 	w.d.CardDigest = w.link.CardDigest
 	return nil
+}
+
+// redactor cuts what is secret out of what the peer says.
+func (w *work) redactor() *redactor {
+	if secret := w.d.Secret != nil; w.cut == nil || secret != w.cutSecret {
+		w.cut, w.cutSecret = w.l.redactor(&w.link, w.d), secret
+	}
+	return w.cut
 }
 
 func (w *work) card() *a2a.AgentCard { return w.link.Client.Card() }
@@ -168,7 +189,7 @@ func (w *work) heard(ctx context.Context) {
 // trouble says that a call has failed, and tells our user once of each kind of
 // trouble.
 func (w *work) trouble(err error) error {
-	text := explain(clocked(err, &w.link))
+	text := w.redactor().explain(clocked(err, &w.link))
 	w.d.Attempts++
 	if w.d.Error == text {
 		return nil
@@ -199,11 +220,11 @@ func (w *work) unreachable(ctx context.Context, err error) error {
 	}
 	w.observe(0, err)
 	if lasting(err) && w.d.RemoteTask == "" && !w.uncertain() {
-		w.d.Error = explain(err)
+		w.d.Error = w.redactor().explain(err)
 		if err := w.save(ctx, nil); err != nil {
 			return err
 		}
-		return w.end(ctx, agent.Step{Fail: agent.Say("The message was not sent: " + explain(err) + ".")})
+		return w.end(ctx, agent.Step{Fail: agent.Say("The message was not sent: " + w.redactor().explain(err) + ".")})
 	}
 	return w.later(ctx, err)
 }
@@ -255,6 +276,12 @@ func (w *work) end(ctx context.Context, s agent.Step) error {
 // emit emits a step. What a peer says need not be something that a step can
 // hold; then the step says so.
 func (w *work) emit(s agent.Step) error {
+	if err := w.count(&s); err != nil {
+		return err
+	}
+	if err := w.note(&s); err != nil {
+		return err
+	}
 	err := w.t.Emit(s)
 	switch {
 	case err == nil, errors.Is(err, agent.ErrEnded), errors.Is(err, agent.ErrMessageFirst):
@@ -262,7 +289,7 @@ func (w *work) emit(s agent.Step) error {
 	case s.Validate() == nil && !tooDeep(err):
 		return err
 	}
-	text := "What the peer " + w.d.Peer + " sent cannot be taken over: " + explain(err)
+	text := "What the peer " + w.d.Peer + " sent cannot be taken over: " + w.redactor().explain(err)
 	switch {
 	case s.Working != nil:
 		s.Working = agent.Say(text)
@@ -299,7 +326,7 @@ func clip(text string, n int) string {
 
 // observe tells the catalog of peers how a call went.
 func (w *work) observe(took time.Duration, err error) {
-	w.l.opts.Peers.Observe(context.Background(), w.d.Peer, Observation{Interface: w.d.Interface, Took: took, Err: err})
+	w.l.opts.Peers.Observe(context.Background(), w.d.Peer, Observation{Interface: w.d.Interface, Took: took, Err: w.redactor().err(err)})
 }
 
 // memory is the private state of a delegation: a decision that the peer has not
@@ -310,37 +337,31 @@ type memory struct {
 	Note     string `json:"note,omitzero"`
 	// Reply is the message that the peer has answered with.
 	Reply a2a.JSON `json:"reply,omitempty"`
+	// Events and Bytes are what was taken over from the peer.
+	Events int64 `json:"events,omitzero"`
+	Bytes  int64 `json:"bytes,omitzero"`
 }
 
 // decide brings the decision on a grant request to the peer, when there is one
 // that it has not got. It reports whether the turn is done with.
 func (w *work) decide(ctx context.Context) (done bool, err error) {
-	var m memory
-	switch {
-	case w.t.Cause == agent.CauseGrant && w.t.Grant != nil:
-		m = memory{Turn: w.t.Number, Approved: w.t.Grant.Approved, Note: w.t.Grant.Note}
-	case w.t.State != nil:
-		if json.Unmarshal(w.t.State, &m) != nil {
-			m = memory{}
-		}
+	m := &w.mem
+	if w.t.Cause == agent.CauseGrant && w.t.Grant != nil {
+		m.Turn, m.Approved, m.Note = w.t.Number, w.t.Grant.Approved, w.t.Grant.Note
 	}
 	if m.Turn == 0 || w.d.RemoteTask == "" || slices.ContainsFunc(w.t.Messages, func(m a2a.Message) bool { return decides(&m) }) {
 		return false, nil // a message brings it
 	}
 	id := decisionID(w.d.Task, m.Turn)
 	if w.d.Message == id && w.d.Send == store.SendAccepted {
-		return false, w.t.SetState(a2a.JSON(`{}`))
+		return false, w.decided()
 	}
 	w.hasten = true
 	if !declares(w.card(), a2a.GrantExtension) {
 		return false, w.tellWhere(ctx)
 	}
 	if w.t.Cause == agent.CauseGrant {
-		state, err := json.Marshal(m)
-		if err != nil {
-			return false, err
-		}
-		if err := w.t.SetState(state); err != nil {
+		if err := w.remember(); err != nil {
 			return false, err
 		}
 	}
@@ -352,14 +373,20 @@ func (w *work) decide(ctx context.Context) (done bool, err error) {
 		if w.d.Message == id {
 			w.d.Send = store.SendAccepted
 		}
-		return false, w.t.SetState(a2a.JSON(`{}`))
+		return false, w.decided()
 	}
-	o := w.decision(&m)
+	o := w.decision(m)
 	more, err := w.deliver(ctx, &o, true)
 	if err != nil || w.over || !more {
 		return true, err
 	}
-	return false, w.t.SetState(a2a.JSON(`{}`))
+	return false, w.decided()
+}
+
+// decided forgets a decision that the peer has, or does not need any more.
+func (w *work) decided() error {
+	w.mem.Turn, w.mem.Approved, w.mem.Note = 0, false, ""
+	return w.remember()
 }
 
 // tellWhere says where a decision has to be made that the peer does not take
@@ -370,7 +397,7 @@ func (w *work) tellWhere(ctx context.Context) error {
 	}
 	text := "The peer " + w.d.Peer + " takes no decisions over the protocol. Its task goes on when the decision is made there"
 	if task, err := w.get(ctx); err == nil && task.Status.State == a2a.StateAuthRequired {
-		if at := requestOf(task.Status.Message).url; at != "" {
+		if at := requestOf(w.redactor().message(task.Status.Message)).url; at != "" {
 			text += ": " + at
 		}
 	}

@@ -1,0 +1,104 @@
+package ledger_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"handoff.example/handoff/a2a"
+)
+
+// A peer that never ends is ended: by its bytes, or by its events, also when they
+// come in many turns.
+func TestAPeerThatSendsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("bytes", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+			for i := range 30 {
+				task.status(a2a.StateWorking, fmt.Sprintf("%d %s", i, strings.Repeat("x", 100<<10)))
+			}
+		}
+		b := newBench(t, p, func(b *bench) { b.link.ReceivedBytes = 1 << 20 })
+		ended(t, b, p, b.send("x"), "received_bytes")
+	})
+	t.Run("events", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t, unary)
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "0") }
+		b := newBench(t, p, func(b *bench) { b.link.ReceivedEvents = 5 })
+		id := b.send("x")
+		b.eventually("it has a task", func() bool { return b.row(id).RemoteTask != "" })
+		n := 0
+		b.eventually("it is ended", func() bool {
+			n++
+			p.do(func(task *peerTask) {
+				if !task.Status.State.Terminal() {
+					task.status(a2a.StateWorking, fmt.Sprint(n))
+				}
+			})
+			return b.get(id).Status.State.Terminal()
+		})
+		ended(t, b, p, id, "received_events")
+	})
+}
+
+// ended checks that a delegation has failed on a limit and that its peer was told.
+func ended(t *testing.T, b *bench, p *faultyPeer, id, limit string) {
+	t.Helper()
+	task := b.until(id, a2a.StateFailed)
+	if text := task.Status.Message.Text(); !strings.Contains(text, "peers.supplier."+limit) {
+		t.Errorf("it says %q", text)
+	}
+	if d := b.row(id); !strings.Contains(d.Error, limit) {
+		t.Errorf("the row says %q", d.Error)
+	}
+	b.eventually("the peer was told to cancel", func() bool { return p.calls("CancelTask") == 1 && b.row(id).Recalled })
+}
+
+// What a peer was shown stands nowhere, however it brings it back.
+func TestAPeerThatEchoesWhatItWasShown(t *testing.T) {
+	t.Parallel()
+	const credential = "t0ken-of-the-node"
+	redact := func(b *bench) {
+		b.link.Redact = func(text string) string { return strings.ReplaceAll(text, credential, "***") }
+	}
+	t.Run("in what it says", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t, unary, pushing)
+		secrets := []string{credential}
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+			hook := p.hooks[0]
+			secrets = append(secrets, hook.Token, hook.Authentication.Credentials, hook.URL)
+			all := strings.Join(secrets, " ")
+			task.artifact(credential, false, true, a2a.Text(all), a2a.Data(a2a.JSON(`{"a":"`+hook.Token+`"}`)))
+			task.Artifacts[0].ArtifactID = "echo"
+			task.status(a2a.StateFailed, "You sent "+all)
+		}
+		b := newBench(t, p, redact)
+		task := b.until(b.send("x"), a2a.StateFailed)
+		clean(t, string(task.AppendJSON(nil)), secrets)
+	})
+	t.Run("in errors", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.failAlways("SendStreamingMessage", echoes)
+		b := newBench(t, p, redact)
+		id := b.send("x")
+		task := b.until(id, a2a.StateFailed)
+		clean(t, string(task.AppendJSON(nil))+b.row(id).Error, []string{credential})
+	})
+}
+
+func clean(t *testing.T, text string, secrets []string) {
+	t.Helper()
+	if !strings.Contains(text, "***") {
+		t.Errorf("nothing was cut out of %s", text)
+	}
+	for _, secret := range secrets {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is in %s", secret, text)
+		}
+	}
+}
