@@ -506,7 +506,11 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 		Claim:  claim, Webhook: q.Webhook, MaxWebhooks: q.MaxWebhooks, Finish: q.finish,
 	}
 	if row.State.Interrupted() {
-		e.leave(c, row, answered(q))
+		settles, err := settled(q, row)
+		if err != nil {
+			return nil, err
+		}
+		e.leave(c, row, settles)
 	}
 	if claim != nil {
 		claim.Task = row.ID

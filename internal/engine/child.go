@@ -284,10 +284,6 @@ func (e *Engine) decision(ctx context.Context, q *Request, row *store.Task, c *s
 	decided := *g
 	decided.Approved, decided.Note, decided.By = d.Approved, d.Note, c.Settles.By
 	c.Decide = &decided
-	c.Settles.Words = shortened(d.Note)
-	if c.Settles.Decision = itemDenied; d.Approved {
-		c.Settles.Decision = itemApproved
-	}
 	return &agent.Grant{ID: g.ID, Operation: g.Operation, Approved: d.Approved, Note: d.Note}, nil
 }
 

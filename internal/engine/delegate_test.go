@@ -370,7 +370,7 @@ func TestGrantsByCallers(t *testing.T) {
 		if got := b.send(request(specs[0], "go on", onTask(asked.ID), approve)); textOf(got) != want {
 			t.Errorf("%q: %s", text, got.AppendJSON(nil))
 		}
-		if s := b.inbox(store.InboxQuery{Task: asked.ID, Settled: true}); len(s) != 1 || s[0].By != "alice" {
+		if s := b.inbox(store.InboxQuery{Task: asked.ID, Settled: true}); len(s) != 1 || s[0].By != "alice" || s[0].Decision != "approved" || s[0].Words != "by me" {
 			t.Errorf("settled %+v", s)
 		}
 	}

@@ -197,6 +197,25 @@ func (e *Engine) itemOf(ctx context.Context, root, grant string) (string, error)
 	return "", nil
 }
 
+// settled is how the items of an interrupted task are settled by a message to it:
+// as answered, or as the message decides on what the task, or one that it waits
+// for, may do.
+func settled(q *Request, row *store.Task) (store.InboxSettle, error) {
+	s := answered(q)
+	if row.State != a2a.StateAuthRequired || q.Message.Metadata == nil {
+		return s, nil
+	}
+	d, err := a2a.GrantDecisionOf(q.Message.Metadata)
+	if d == nil || err != nil {
+		return s, err
+	}
+	s.Words = shortened(d.Note)
+	if s.Decision = itemDenied; d.Approved {
+		s.Decision = itemApproved
+	}
+	return s, nil
+}
+
 // answered is how the items of a task are settled by a message to it.
 func answered(q *Request) store.InboxSettle {
 	s := store.InboxSettle{ID: q.Item, By: q.By, Decision: itemAnswered, Words: words(q.Message.Parts)}
