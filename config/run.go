@@ -176,7 +176,7 @@ type ScriptArtifact struct {
 	// A description for people.
 	Description string `yaml:"description"`
 
-	// The parts. The word rest stands for the other parts of the newest message, and outcome for those of the artifacts of the delegation that is over.
+	// The parts. The word rest stands for the other parts of the newest message, and outcome for those of the artifacts of the delegation that is over, or else of its status message.
 	Parts ScriptParts `yaml:"parts" required:"true"`
 
 	// Whether the parts follow those that the artifact has.
@@ -194,7 +194,7 @@ type ScriptContent struct {
 	// One text part.
 	Text string `yaml:"text"`
 
-	// The parts. The word rest stands for the other parts of the newest message, and outcome for those of the artifacts of the delegation that is over.
+	// The parts. The word rest stands for the other parts of the newest message, and outcome for those of the artifacts of the delegation that is over, or else of its status message.
 	Parts ScriptParts `yaml:"parts"`
 
 	// Free metadata.
@@ -247,7 +247,7 @@ func (p *ScriptParts) UnmarshalYAML(unmarshal func(any) error) error {
 
 // ScriptPart is a part with exactly one of text, raw, url and data, or the word
 // rest: all parts of the newest message but its first text, unchanged, or the word
-// outcome: all parts of the artifacts of a delegation.
+// outcome: all parts of the artifacts of a delegation, or else of its status message.
 type ScriptPart struct {
 	// Whether this is the word rest.
 	Rest bool `yaml:"-"`

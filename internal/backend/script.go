@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -108,6 +109,9 @@ type emit struct{ step agent.Step }
 
 func (e *emit) run(t *scriptTurn) error { return t.emit(ownStep(e.step)) }
 
+// errLeftOut says that there is nothing to make a step of.
+var errLeftOut = errors.New("there is nothing to say")
+
 // emitTemplate is a step that has templates, or parts of the message.
 type emitTemplate struct {
 	build func(*scope) (agent.Step, error)
@@ -115,6 +119,9 @@ type emitTemplate struct {
 
 func (e *emitTemplate) run(t *scriptTurn) error {
 	step, err := e.build(&t.scope)
+	if errors.Is(err, errLeftOut) {
+		return nil
+	}
 	if err == nil {
 		err = step.Validate()
 	}

@@ -3,6 +3,7 @@ package backend
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -399,6 +400,9 @@ func (b *block) artifact(path string, a *config.ScriptArtifact) stepTemplate {
 		out := &agent.Artifact{Append: appends, Last: last}
 		if out.Parts, err = expandParts(parts, sc); err != nil {
 			return step, err
+		}
+		if len(out.Parts) == 0 && slices.ContainsFunc(parts, func(p part) bool { return p.outcome }) {
+			return step, errLeftOut
 		}
 		if out.ID, err = id.expand(sc); err != nil {
 			return step, err

@@ -348,8 +348,32 @@ script:
 	}
 }
 
-// The steps of a script serve many turns, so that what one turn fills in must
-// not show in another.
+// A delegation that is over without an artifact gives what its status says, and
+// without that nothing.
+func TestScriptOutcomeWithoutArtifacts(t *testing.T) {
+	t.Parallel()
+	a := build(t, `
+script:
+  - when: {outcome: completed}
+    do: [{artifact: {name: Quote, parts: outcome}}]
+`, backend.Options{})
+	for want, m := range map[string]*a2a.Message{
+		`{"artifact":{"name":"Quote","parts":[{"text":"EUR 5"},{"data":5.0}]}}` + "\n": {Parts: []a2a.Part{a2a.Text("EUR 5"), a2a.Data(a2a.JSON(`5.0`))}},
+		"": nil,
+	} {
+		info := said("")
+		info.Messages, info.Cause, info.Number = nil, agent.CauseOutcome, 2
+		info.Outcome = &agent.Outcome{State: a2a.StateCompleted, Task: &a2a.Task{Status: a2a.TaskStatus{State: a2a.StateCompleted, Message: m}}}
+		r, err := run(t.Context(), a, info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, r.lines()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestScriptDelegates(t *testing.T) {
 	t.Parallel()
 	a := build(t, `
@@ -384,6 +408,8 @@ script:
 	}
 }
 
+// The steps of a script serve many turns, so that what one turn fills in must
+// not show in another.
 func TestScriptStepsAreNotShared(t *testing.T) {
 	t.Parallel()
 	a := build(t, `

@@ -47,6 +47,20 @@ func (s *scope) Outcome() string {
 	return s.outcome.Text()
 }
 
+// outcomeParts are the parts of the artifacts of the delegation that has started
+// the turn, and without any those of its status message.
+func (s *scope) outcomeParts() []a2a.Part {
+	switch o := s.outcome; {
+	case o == nil || o.Task == nil:
+		return nil
+	case len(o.Parts()) > 0:
+		return o.Parts()
+	case o.Task.Status.Message != nil:
+		return o.Task.Status.Message.Parts
+	}
+	return nil
+}
+
 // Match returns group n of the rule's text condition, and the whole match for 0.
 // A group that does not exist, or that matched nothing, is "".
 func (s *scope) Match(n int) string {
@@ -273,9 +287,7 @@ func expandParts(parts []part, sc *scope) ([]a2a.Part, error) {
 			continue
 		}
 		if parts[i].outcome {
-			if sc.outcome != nil {
-				out = append(out, sc.outcome.Parts()...)
-			}
+			out = append(out, sc.outcomeParts()...)
 			continue
 		}
 		p, err := parts[i].expand(sc)
