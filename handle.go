@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -118,7 +119,7 @@ func (n *Node) delegateSpec(to string) *engine.Spec {
 
 // Delegation returns a delegation by its id, or by its Ref: the open one, or else
 // the newest that had it. An error that is a2a.CodeTaskNotFound says that there
-// is none.
+// is none, and one that is a2a.CodeUnsupportedOperation that several are open.
 func (n *Node) Delegation(ctx context.Context, idOrRef string) (*Handle, error) {
 	if err := n.Start(context.WithoutCancel(ctx)); err != nil {
 		return nil, err
@@ -139,16 +140,36 @@ func (n *Node) findDelegation(ctx context.Context, by *Principal, idOrRef string
 	if !errors.Is(err, store.ErrNotFound) {
 		return "", engine.Unavailable(err)
 	}
+	if idOrRef == "" {
+		return "", a2a.TaskNotFound(idOrRef)
+	}
 	for _, open := range [...]bool{true, false} {
-		page, err := n.store.Delegations(ctx, scope, store.DelegationQuery{Ref: idOrRef, Open: open, PageSize: 1})
-		if err != nil {
+		page, err := n.store.Delegations(ctx, scope, store.DelegationQuery{Ref: idOrRef, Open: open, PageSize: maxNamed})
+		switch {
+		case err != nil:
 			return "", engine.Unavailable(err)
-		}
-		if idOrRef != "" && len(page.Items) > 0 {
+		case open && len(page.Items) > 1:
+			return "", ambiguous(idOrRef, page.Items)
+		case len(page.Items) > 0:
 			return page.Items[0].Task, nil
 		}
 	}
 	return "", a2a.TaskNotFound(idOrRef)
+}
+
+// maxNamed bounds how many delegations of a reference an error names.
+const maxNamed = 10
+
+// ambiguous is the error of a reference that several open delegations have.
+func ambiguous(ref string, open []store.Delegation) error {
+	names := make([]string, len(open))
+	for i := range open {
+		names[i] = open[i].Task
+		if open[i].Peer != "" {
+			names[i] += " (to " + open[i].Peer + ")"
+		}
+	}
+	return a2a.Errorf(a2a.CodeUnsupportedOperation, "Several open delegations have the reference %q: %s. Name the one that is meant by its id", ref, strings.Join(names, ", "))
 }
 
 // ID returns the id of the delegation, which is that of its task.

@@ -304,7 +304,7 @@ func (s *session) unreachableHint(err error) string {
 	switch e.Kind {
 	case client.KindResolve:
 		if agentID.MatchString(s.target.ref) {
-			return fmt.Sprintf("There is no host and no agent of ./%s called %s; name its node with --node, or give a URL", configFile, s.target.ref)
+			return fmt.Sprintf("There is no host, no agent and no peer of ./%s called %s; run the command in the folder of the node that has it, name the node of an agent with --node, or give a URL", configFile, s.target.ref)
 		}
 		return "Check the name of the host"
 	case client.KindTimeout:

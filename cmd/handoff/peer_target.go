@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
@@ -90,4 +92,21 @@ func peerFailure(err error) error {
 		return f
 	}
 	return err
+}
+
+// added reports whether the node of a configuration, while it runs, has a peer of
+// that name which is not in the configuration.
+func (a *app) added(ctx context.Context, local *config.Config, name string) bool {
+	if local == nil || local.Agents[name] != nil || local.Peers[name] != nil || !agentID.MatchString(name) || name == "localhost" || hasCardFile(name) {
+		return false
+	}
+	node, err := socketNode(local)
+	if err != nil {
+		return false
+	}
+	defer node.close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err = node.call(ctx, "GET", peerPath(name, ""), nil)
+	return err == nil
 }

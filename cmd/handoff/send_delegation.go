@@ -3,25 +3,49 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/pflag"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/config"
 )
+
+// periodValue is the value of a flag that is a duration of more than 0.
+type periodValue struct{ duration *config.Duration }
+
+func (v *periodValue) String() string {
+	if v.duration == nil || *v.duration == 0 {
+		return ""
+	}
+	return v.duration.String()
+}
+
+// Set reads the duration.
+func (v *periodValue) Set(text string) error {
+	if err := v.duration.UnmarshalText([]byte(text)); err != nil {
+		return err
+	}
+	if *v.duration <= 0 {
+		return errors.New("has to be more than 0")
+	}
+	return nil
+}
+
+// Type is for the help.
+func (v *periodValue) Type() string { return "duration" }
 
 // delegationFlags say how a message to a peer goes through the ledger of the
 // node.
 type delegationFlags struct {
 	ref      string
 	again    bool
-	deadline time.Duration
+	deadline config.Duration // 0: as the peer is configured
 }
 
 func (f *delegationFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.ref, "ref", "", "to a peer of the node: the key by which the work is found again, such as an order number")
 	fs.BoolVar(&f.again, "again", false, "to a peer of the node: although an open delegation to it has the reference")
-	fs.DurationVar(&f.deadline, "deadline", 0, "to a peer of the node: how long the work may take (default: as the peer is configured)")
+	fs.Var(&periodValue{&f.deadline}, "deadline", "to a peer of the node: how long the work may take (default: as the peer is configured)")
 }
 
 func (f *delegationFlags) empty() bool { return *f == delegationFlags{} }
@@ -52,7 +76,7 @@ func (c *sendCommand) ledgerNode(ctx context.Context, named string) (node *nodeA
 	case local == nil && asked:
 		return nil, "", usagef("--ref, --again and --deadline are for the peers of a node").
 			hint("Run the command beside the %s of the node, or name the node with --node URL", configFile)
-	case local == nil || !asked && local.Peers[named] == nil:
+	case local == nil || !asked && local.Peers[named] == nil && !c.added(ctx, local, named):
 		return nil, "", nil
 	case c.taskID != "" && !asked:
 		// The task is one of the peer's, or a delegation, which has a command of
@@ -62,6 +86,9 @@ func (c *sendCommand) ledgerNode(ctx context.Context, named string) (node *nodeA
 	if name := c.wireFlag(); name != "" {
 		if asked {
 			return nil, "", usagef("--%s is for messages that go to the agent directly, and --ref, --again and --deadline for those that the node sends", name)
+		}
+		if local.Peers[named] == nil {
+			return nil, "", nil // findTarget says that only the node reaches it
 		}
 		c.warn("with --%s the message goes to the peer directly, and nobody keeps hold of what becomes of it", name)
 		return nil, "", nil
@@ -115,7 +142,7 @@ func (c *sendCommand) delegate(ctx context.Context, node *nodeAPI, peer string, 
 		Deadline string `json:"deadline,omitzero"`
 	}{To: peer, Message: messageBody(req.Message), Ref: c.delegation.ref, Again: c.delegation.again}
 	if c.delegation.deadline != 0 {
-		body.Deadline = c.delegation.deadline.String()
+		body.Deadline = c.delegation.deadline.Std().String()
 	}
 	var d delegationInfo
 	if _, err := node.get(ctx, "POST", "/delegations", &body, &d); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net"
@@ -76,7 +77,11 @@ func (a *app) findTarget(f *clientFlags, named string) (target, error) {
 		return peerTarget(local, named)
 	}
 	agent, ok := local.Agents[named]
-	if !ok {
+	switch {
+	case !ok && a.added(context.Background(), local, named):
+		return target{}, usagef("%s is a peer of the node, added while it runs: only the node has its address and credentials", named).
+			hint("Hand work to it with: handoff send %s \"<text>\"; see what was handed on with: handoff delegation list --peer %s, and the peer with: handoff peer show %s", named, named, named)
+	case !ok:
 		return target{ref: named, said: named}, nil
 	}
 	return target{ref: card.URL(localBase(local), agent, named, ""), said: named}, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
@@ -193,9 +194,11 @@ func (c *call) createDelegation() (any, error) {
 		return nil, err
 	}
 	if q.Deadline != "" {
-		if d.Deadline, err = time.ParseDuration(q.Deadline); err != nil || d.Deadline <= 0 {
-			return nil, a2a.Invalid("deadline", "is not a duration such as 48h")
+		var deadline config.Duration
+		if deadline.UnmarshalText([]byte(q.Deadline)) != nil || deadline <= 0 {
+			return nil, a2a.Invalid("deadline", "is not a duration such as 48h or 2d")
 		}
+		d.Deadline = deadline.Std()
 	}
 	id, err := c.h.opts.Delegator.Delegate(c.context(), &c.caller, d)
 	if err != nil {
