@@ -29,6 +29,7 @@ type session struct {
 	agent   *agent
 	binding string
 	proxy   *proxy
+	node    *node          // that hands work to it
 	card    *a2a.AgentCard // its interfaces are behind the proxy
 	*client.Client
 }
@@ -48,19 +49,20 @@ func TestClient(t *testing.T) {
 			t.Parallel()
 			// In the memory of 0.3, every stream of a task adds its artifacts again.
 			a := newAgent(t, p, false)
+			n := newNode(t)
 			for _, binding := range p.bindings {
 				t.Run(short[binding], func(t *testing.T) {
 					t.Parallel()
-					for _, c := range slices.Concat(taskCases, streamCases, pushCases, errorCases) {
+					for _, c := range slices.Concat(taskCases, streamCases, pushCases, errorCases, ledgerCases) {
 						t.Run(c.name, func(t *testing.T) {
 							t.Parallel()
-							try(t, a, binding, c)
+							try(t, a, n, binding, c)
 						})
 					}
-					for _, c := range restartCases {
+					for _, c := range slices.Concat(restartCases, ledgerRestartCases) {
 						t.Run(c.name, func(t *testing.T) {
 							t.Parallel()
-							try(t, newAgent(t, p, true), binding, c)
+							try(t, newAgent(t, p, true), n, binding, c)
 						})
 					}
 				})
@@ -72,11 +74,13 @@ func TestClient(t *testing.T) {
 var short = map[string]string{a2a.BindingJSONRPC: "JSON-RPC", a2a.BindingREST: "HTTP+JSON", a2a.BindingGRPC: "gRPC"}
 
 // try runs a case and records what it has shown.
-func try(t *testing.T, a *agent, binding string, c testCase) {
+func try(t *testing.T, a *agent, n *node, binding string, c testCase) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	err := c.run(ctx, dial(ctx, t, a, binding))
+	s := dial(ctx, t, a, binding)
+	s.node = n
+	err := c.run(ctx, s)
 	r := result{SDK: a.peer.sdk, Binding: binding, Operations: strings.Fields(c.shows), Case: c.name, Result: "pass"}
 	known := slices.IndexFunc(limits, func(l limit) bool {
 		return l.peer == a.peer.id && (l.binding == "" || l.binding == binding) && l.testCase == c.name

@@ -29,6 +29,13 @@ var ofAgents = []operation{
 	{"parts", "parts of every kind, there and back (§4.1.6)"},
 	{"errors", "errors of the protocol (§5.4)"},
 	{"restart", "the agent killed and started again in between"},
+	{"ledger-send", "ledger: work handed to it, to its end"},
+	{"ledger-cut", "ledger: a stream cut in the middle and recovered, with one message"},
+	{"ledger-answer", "ledger: a question answered from the inbox, in the same task"},
+	{"ledger-cancel", "ledger: a cancel reaches it"},
+	{"ledger-push", "ledger: news by push alone"},
+	{"ledger-restart", "ledger: the agent killed and started again in between"},
+	{"ledger-kill", "ledger: the node killed (kill -9) and started again in between, with one message"},
 }
 
 // renderAgents writes the tables of our client and their agents.

@@ -70,7 +70,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	env := append(os.Environ(), "AUTHORIZATION="+authorization)
+	env := append(os.Environ(), "AUTHORIZATION="+authorization, "HANDOFF="+o.program)
 	for i, c := range append(configurations, signing) {
 		if !filepath.IsAbs(c.file) {
 			c.file = filepath.Join(o.examples, c.file)
