@@ -49,16 +49,19 @@ type WaitOptions struct {
 
 // Wait returns the task when it is in a terminal or interrupted state. It
 // subscribes when the card declares streaming, and polls otherwise or when the
-// stream fails. It sends no message. With an error it returns the task as it
-// was last seen, or nil.
+// stream fails. After a subscription that brought chunks and no event ids it asks
+// for the task once more: some agents tell chunks twice. It sends no message. With
+// an error it returns the task as it was last seen, or nil.
 func (c *Client) Wait(ctx context.Context, taskID string, opts WaitOptions) (*a2a.Task, error) {
 	w := c.newWaiter(taskID, opts)
 	return w.run(ctx, c.Streams() && !opts.Poll)
 }
 
 // SendAndWait sends a message and waits as Wait does when the answer is a task
-// that is neither over nor interrupted. It sends once and never again: when the
-// send itself fails, nobody knows what became of it.
+// that is neither over nor interrupted. The interrupted task that some agents begin
+// the stream of an answer with is none, unless nothing else comes for a few seconds.
+// It sends once and never again: when the send itself fails, nobody knows what
+// became of it.
 func (c *Client) SendAndWait(ctx context.Context, req *a2a.SendMessageRequest, opts WaitOptions) (*a2a.SendMessageResponse, error) {
 	if opts.Poll || !c.Streams() {
 		answer, err := c.SendMessage(ctx, req)
