@@ -342,10 +342,12 @@ func (p *partner) work(g *good) {
 	case workQuick:
 		p.complete(g)
 	case workSlow:
-		p.later(o.took/2, g, func() { p.artifact(g, false, false, strings.TrimSuffix(o.result(), " "+itoa(o.number))) })
-		p.later(o.took, g, func() {
-			p.artifact(g, true, true, " "+itoa(o.number))
-			p.status(g, a2a.StateCompleted, "", nil)
+		p.later(o.took/2, g, func() {
+			p.artifact(g, false, false, strings.TrimSuffix(o.result(), " "+itoa(o.number)))
+			p.later(o.took/2, g, func() {
+				p.artifact(g, true, true, " "+itoa(o.number))
+				p.status(g, a2a.StateCompleted, "", nil)
+			})
 		})
 	case workFail:
 		p.later(o.took/4, g, func() { p.status(g, a2a.StateFailed, "out of stock", nil) })

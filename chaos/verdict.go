@@ -201,7 +201,7 @@ func (a *account) checkInbox(v *verdict) {
 	if want := a.order.questions(); asked > want || asked < want && a.root.state == a2a.StateCompleted {
 		v.add("the order asks %d times, and the inbox had %d items", want, asked)
 	}
-	if stuck > max(1, len(a.sends)) { // once for each message
+	if stuck > 1+a.order.questions() { // once for each message
 		v.add("the inbox had %d items that say that the partner is silent", stuck)
 	}
 	if a.doubted && stuck == 0 {
