@@ -3,6 +3,7 @@
 package ledger_test
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -156,3 +157,30 @@ func dieAt(t *testing.T, how bustest.Faults, card func(*a2a.AgentCard), n int64,
 }
 
 func (m *member) isDead() bool { return isDead(&node{dying: m.dying}) }
+
+// A node dies with a message on its way to a peer that tells of no tasks: the
+// other one does not send it again, and finds the task by what the peer pushes.
+func TestRow137b_ClusterDoesNotSendAgain(t *testing.T) {
+	overBuses(t, func(t *testing.T, how bustest.Faults) {
+		p := newPeer(t, unary, pushing)
+		p.forgetful = true
+		working(p)
+		p.fail("SendMessage", hangAfter)
+		p.failAlways("ListTasks", notSupported)
+		c := newCluster(t, how, p)
+		id := c.a.send("x")
+		c.eventually("the peer has it", func() bool { _, sends := p.count(); return sends == 1 })
+		c.a.die()
+		c.eventually("it is looked for", func() bool { d := c.b.row(id); return d.Send == store.SendUnknown && d.Attempts > 1 })
+		c.sentOnce(1)
+		hook := p.hooks[0]
+		hook.URL = c.b.receiver.URL + strings.TrimPrefix(hook.URL, c.a.receiver.URL)
+		if got := (&bench{t: t, receiver: c.b.receiver}).push(event(hook, "remote-1")); got != http.StatusOK {
+			t.Fatalf("status %d", got)
+		}
+		c.eventually("it is found", func() bool { return c.b.row(id).RemoteTask == "remote-1" })
+		p.do(func(task *peerTask) { p.finish(task, "quote") })
+		c.quoted(c.b.until(id, a2a.StateCompleted), "quote")
+		c.sentOnce(1)
+	})
+}
