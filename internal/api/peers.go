@@ -112,7 +112,7 @@ func sourceOf(s config.CardSource) string {
 
 var errNoPeers = a2a.Errorf(a2a.CodeUnsupportedOperation, "This node has no peers")
 
-// peers returns the directory, once the caller has sent nothing that is unknown.
+// peers returns the directory.
 func (c *call) peers() (*peer.Directory, error) {
 	if c.h.opts.Peers == nil {
 		return nil, errNoPeers
@@ -171,12 +171,35 @@ func upper(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// listPeers returns all peers by name.
-func (c *call) listPeers() (any, error) {
+// onPeers reads the request and returns the directory.
+func (c *call) onPeers(body any) (*peer.Directory, error) {
+	if err := c.read(body); err != nil {
+		return nil, err
+	}
+	return c.peers()
+}
+
+// seePeers checks that the request has no query and returns the directory.
+func (c *call) seePeers() (*peer.Directory, error) {
 	if err := c.query().err(); err != nil {
 		return nil, err
 	}
-	d, err := c.peers()
+	return c.peers()
+}
+
+// changed answers with a peer after a change of it, which it logs.
+func (c *call) changed(what string, p *peer.Peer, err error, args ...any) (any, error) {
+	if err != nil {
+		return nil, peerError(err)
+	}
+	args = append([]any{"peer", p.Name}, args...)
+	c.h.log.InfoContext(c.context(), what, append(args, "by", c.caller.Subject)...)
+	return peerViewOf(p), nil
+}
+
+// listPeers returns all peers by name.
+func (c *call) listPeers() (any, error) {
+	d, err := c.seePeers()
 	if err != nil {
 		return nil, err
 	}
@@ -198,10 +221,7 @@ func (c *call) listPeers() (any, error) {
 
 // getPeer returns a peer.
 func (c *call) getPeer() (any, error) {
-	if err := c.query().err(); err != nil {
-		return nil, err
-	}
-	d, err := c.peers()
+	d, err := c.seePeers()
 	if err != nil {
 		return nil, err
 	}
@@ -218,10 +238,7 @@ func (c *call) addPeer() (any, error) {
 		Name   string         `json:"name"`
 		Config jsontext.Value `json:"config"`
 	}
-	if err := c.read(&q); err != nil {
-		return nil, err
-	}
-	d, err := c.peers()
+	d, err := c.onPeers(&q)
 	switch {
 	case err != nil:
 		return nil, err
@@ -231,20 +248,15 @@ func (c *call) addPeer() (any, error) {
 		return nil, a2a.Invalid("config", "has to be an object")
 	}
 	p, err := d.Add(c.context(), q.Name, q.Config)
-	if err != nil {
-		return nil, peerError(err)
+	if err == nil {
+		c.target = p.Name
 	}
-	c.target = p.Name
-	c.h.log.InfoContext(c.context(), "A peer was added", "peer", p.Name, "by", c.caller.Subject)
-	return peerViewOf(p), nil
+	return c.changed("A peer was added", p, err)
 }
 
 // removePeer removes a peer.
 func (c *call) removePeer() (any, error) {
-	if err := c.read(&nothing{}); err != nil {
-		return nil, err
-	}
-	d, err := c.peers()
+	d, err := c.onPeers(&nothing{})
 	if err != nil {
 		return nil, err
 	}
@@ -273,10 +285,7 @@ type peerStep struct {
 
 // checkPeer tries a peer.
 func (c *call) checkPeer() (any, error) {
-	if err := c.read(&nothing{}); err != nil {
-		return nil, err
-	}
-	d, err := c.peers()
+	d, err := c.onPeers(&nothing{})
 	if err != nil {
 		return nil, err
 	}
@@ -299,10 +308,7 @@ func (c *call) pinPeer() (any, error) {
 	var q struct {
 		Digest string `json:"digest"`
 	}
-	if err := c.read(&q); err != nil {
-		return nil, err
-	}
-	d, err := c.peers()
+	d, err := c.onPeers(&q)
 	if err != nil {
 		return nil, err
 	}
@@ -310,32 +316,21 @@ func (c *call) pinPeer() (any, error) {
 	if err != nil {
 		return nil, peerError(err)
 	}
-	c.h.log.InfoContext(c.context(), "The card of a peer was approved", "peer", p.Name, "digest", p.Pinned, "by", c.caller.Subject)
-	return peerViewOf(p), nil
+	return c.changed("The card of a peer was approved", p, nil, "digest", p.Pinned)
 }
 
 // unpinPeer lets any card of a peer pass.
 func (c *call) unpinPeer() (any, error) {
-	if err := c.read(&nothing{}); err != nil {
-		return nil, err
-	}
-	d, err := c.peers()
+	d, err := c.onPeers(&nothing{})
 	if err != nil {
 		return nil, err
 	}
 	p, err := d.Unpin(c.context(), c.r.PathValue("id"), c.caller.Subject)
-	if err != nil {
-		return nil, peerError(err)
-	}
-	c.h.log.InfoContext(c.context(), "A peer is not pinned any more", "peer", p.Name, "by", c.caller.Subject)
-	return peerViewOf(p), nil
+	return c.changed("A peer is not pinned any more", p, err)
 }
 
 // loginPeer begins a login of the caller to a peer.
 func (c *call) loginPeer() (any, error) {
-	if err := c.read(&nothing{}); err != nil {
-		return nil, err
-	}
 	d, err := c.mayLogIn()
 	if err != nil {
 		return nil, err
@@ -352,9 +347,6 @@ func (c *call) loginPeer() (any, error) {
 
 // logoutPeer forgets the caller's login to a peer.
 func (c *call) logoutPeer() (any, error) {
-	if err := c.read(&nothing{}); err != nil {
-		return nil, err
-	}
 	d, err := c.mayLogIn()
 	if err != nil {
 		return nil, err
@@ -362,10 +354,10 @@ func (c *call) logoutPeer() (any, error) {
 	return nil, peerError(d.Logout(c.context(), c.r.PathValue("id"), c.user()))
 }
 
-// mayLogIn checks that the caller may log in: for itself, or as an operator where
+// mayLogIn reads the request and checks that the caller may log in: for itself, or as an operator where
 // one login counts for all.
 func (c *call) mayLogIn() (*peer.Directory, error) {
-	d, err := c.peers()
+	d, err := c.onPeers(&nothing{})
 	if err != nil {
 		return nil, err
 	}
