@@ -44,7 +44,7 @@ race: ## run the tests with the race detector
 
 .PHONY: postgres
 postgres: ## run the tests that need PostgreSQL; needs the server's programs
-	$(GO) test -tags postgres -timeout 10m . ./cmd/handoff ./internal/bus/... ./internal/engine ./internal/store/...
+	$(GO) test -tags postgres -timeout 10m . ./cmd/handoff ./internal/bus/... ./internal/engine ./internal/ledger ./internal/store/...
 
 .PHONY: deploy
 deploy: build ## check the deployment files; needs root, systemd and PostgreSQL
