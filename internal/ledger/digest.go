@@ -30,7 +30,8 @@ func digestOf(t *a2a.Task) string {
 }
 
 // statusDigest returns the digest of a status, its time left out. It begins with
-// that of the state and of what is said with it.
+// that of the state and of what is said with it, which is the same although a peer
+// makes up a new id for its message whenever it is asked.
 func statusDigest(s *a2a.TaskStatus) string {
 	said, all := []byte(s.State.String()), []byte(nil)
 	if s.Message != nil {
@@ -40,6 +41,9 @@ func statusDigest(s *a2a.TaskStatus) string {
 			m.Parts[i] = p
 		}
 		said = m.AppendJSON(said)
+		if g, err := a2a.GrantRequestOf(s.Message.Metadata); err == nil && g != nil {
+			said = append(said, g.ID...) // another request in the same words
+		}
 		all = wholeMessage(s.Message).AppendJSON(nil)
 	}
 	return short(said) + short(all)
@@ -83,9 +87,12 @@ func statusPart(digest string) string { return clip(digest, digestStatus) }
 // with it.
 func saidPart(digest string) string { return clip(digest, digestSaid) }
 
-// sameDigest reports whether a task is as a digest says; that may be of its
-// status alone.
-func sameDigest(kept string, t *a2a.Task) bool {
+// sameDigest reports whether a task says what it said by a digest, which may be of
+// its status alone. Exactly means that its message is the same one too.
+func sameDigest(kept string, t *a2a.Task, exactly bool) bool {
 	now := digestOf(t)
-	return kept == now || kept != "" && len(kept) == digestStatus && kept == statusPart(now)
+	if kept == "" || saidPart(kept) != saidPart(now) || exactly && statusPart(kept) != statusPart(now) {
+		return false
+	}
+	return len(kept) == digestStatus || kept[digestStatus:] == now[digestStatus:]
 }

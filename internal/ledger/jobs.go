@@ -103,7 +103,9 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 		}
 		l.opts.Peers.Observe(ctx, d.Peer, Observation{Interface: d.Interface, Took: time.Since(began), Err: err})
 	}
-	if err == nil && !sameDigest(d.RemoteDigest, t) ||
+	// A request that was decided on may be followed by another in the same words.
+	decided := !asks && d.RemoteState.Interrupted()
+	if err == nil && !sameDigest(d.RemoteDigest, t, decided) ||
 		errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) && d.Attempts+1 >= maxGone {
 		return l.wake(ctx, job)
 	}

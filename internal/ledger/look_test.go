@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -110,5 +111,30 @@ func TestAPollIsNotMovedByTheBytesOfJSON(t *testing.T) {
 	b.eventually("it is polled", func() bool { return p.calls("GetTask") > polls+4 })
 	if row, err = b.node.store.Task(t.Context(), store.ForAll(), id); err != nil || row.Turn != turn {
 		t.Errorf("turn %d, then %d: %v", turn, row.Turn, err)
+	}
+}
+
+// A peer may make up a new id for the message of its status whenever it is asked:
+// it says the same for all that.
+func TestAMessageWithANewIDSaysTheSame(t *testing.T) {
+	t.Parallel()
+	for _, state := range []a2a.TaskState{a2a.StateInputRequired, a2a.StateAuthRequired, a2a.StateWorking} {
+		t.Run(state.String(), func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t, unary)
+			p.newIDs = true
+			p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(state, "Wait") }
+			b := newBench(t, p)
+			id := b.send("bolts")
+			b.eventually("it has said so", func() bool { return strings.Contains(texts(b.get(id)), "Wait") && b.until(id, state) != nil })
+			polls := p.calls("GetTask")
+			b.eventually("it is polled", func() bool { return p.calls("GetTask") > polls+8 })
+			if said := texts(b.get(id)); strings.Count(said, "Wait") != 1 {
+				t.Errorf("it was told more than once: %q", said)
+			}
+			if items := b.items(id, true); len(items) > 0 {
+				t.Errorf("settled: %+v", items)
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
@@ -64,6 +65,7 @@ type faultyPeer struct {
 	on        func(task *peerTask, m *a2a.Message, fresh bool)
 	dedupes   bool
 	forgetful bool          // hides the history
+	newIDs    bool          // gives the message of a status a new id whenever it is asked
 	behind    bool          // begins the stream of an answer with the task as it was
 	twice     bool          // tells in a subscription the last chunk again
 	doubled   bool          // tells every event of a stream twice
@@ -375,6 +377,11 @@ func (p *faultyPeer) shown(t *peerTask, f fault, history bool) *a2a.Task {
 	out.History = append([]a2a.Message{}, out.History...)
 	if !history || p.forgetful {
 		out.History = nil
+	}
+	if p.newIDs && out.Status.Message != nil {
+		m := *out.Status.Message
+		m.MessageID = uuid.NewString()
+		out.Status.Message = &m
 	}
 	switch f {
 	case lieTask:

@@ -26,7 +26,7 @@ const (
 // message to come after it, only to the peer's answer. It reports whether the
 // turn goes on.
 func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, err error) {
-	push, asked := w.inlinePush(ctx), statusPart(w.d.RemoteDigest)
+	push, asked := w.inlinePush(ctx), saidPart(w.d.RemoteDigest)
 	w.d.Message, w.d.Send = o.id, store.SendSending
 	if o.number > 0 {
 		w.d.Number = o.number
@@ -75,7 +75,7 @@ func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, 
 // repeats reports whether the first answer to a message is the task as it was
 // before: with the question that the message answers.
 func repeats(first *a2a.StreamResponse, asked string) bool {
-	return first.Task != nil && first.Task.Status.State.Interrupted() && statusDigest(&first.Task.Status) == asked
+	return first.Task != nil && first.Task.Status.State.Interrupted() && saidPart(statusDigest(&first.Task.Status)) == asked
 }
 
 // beyond passes over the task as it was before the message, and follows what comes

@@ -146,7 +146,7 @@ func (w *work) status(ctx context.Context, s *a2a.TaskStatus, digest string) err
 	w.d.RemoteState = state
 	c := w.contentOf(s.Message)
 	if !state.Terminal() && !state.Interrupted() {
-		if d := statusDigest(s); len(c.Parts) > 0 && d != w.said {
+		if d := statusDigest(s); len(c.Parts) > 0 && saidPart(d) != saidPart(w.said) {
 			w.said = d
 			return w.emit(agent.Step{Working: c})
 		}
