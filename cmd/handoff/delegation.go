@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -218,21 +219,69 @@ func newDelegationWatchCommand(a *app) *cobra.Command {
 }
 
 // watchTask gives the events of a task to each, until the task is over or each
-// says that it is enough. When the node restarts, it goes on where it was.
+// says that it is enough. When the node is away for a while, it goes on where it
+// was.
 func (a *app) watchTask(ctx context.Context, node *nodeAPI, id string, each func(*a2a.StreamResponse) (enough bool, err error)) error {
 	var after int64
 	for {
-		done, err := a.watchOnce(ctx, node, id, &after, each)
+		var done bool
+		err := a.throughAbsence(ctx, node, func() (err error) {
+			done, err = a.watchOnce(ctx, node, id, &after, each)
+			return err
+		})
 		if done || err != nil {
 			return err
 		}
-		timer := time.NewTimer(time.Second)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := pause(ctx, time.Second); err != nil {
+			return err
 		}
+	}
+}
+
+// How long a node may be away while something of it is waited for, and how long
+// it is left alone at most before it is tried again.
+const (
+	absence    = time.Minute
+	absenceTry = 5 * time.Second
+)
+
+// throughAbsence calls f until it fails with something else than that the node
+// does not answer, or the node has been away for too long. People are told once.
+func (a *app) throughAbsence(ctx context.Context, node *nodeAPI, f func() error) error {
+	began, told := time.Now(), false
+	for wait := 250 * time.Millisecond; ; wait = min(2*wait, absenceTry) {
+		err := f()
+		if !away(err) || ctx.Err() != nil || time.Since(began)+wait > absence {
+			return err
+		}
+		if !told {
+			told = true
+			a.note("The node at %s does not answer; it is tried again for %s…", node.name, absence)
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// away reports whether an error says that a node does not answer now.
+func away(err error) bool {
+	if e, ok := errors.AsType[*a2a.Error](err); ok {
+		return e.Code == a2a.CodeUnavailable
+	}
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.Code == codeUnreachable
+}
+
+// pause waits, unless ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -172,9 +172,18 @@ func (c *sendCommand) delegate(ctx context.Context, node *nodeAPI, peer string, 
 		case context.Canceled:
 			f = failf(codeInterrupted, "interrupted")
 		}
-		return f.hint("The delegation goes on; follow it with: handoff delegation watch %s", d.ID)
+		return f.hint("The delegation goes on; follow it with: handoff delegation watch %s", c.handle(d.ID))
 	}
-	return c.delegated(ctx, node, d.ID, !c.stream)
+	return c.throughAbsence(ctx, node, func() error { return c.delegated(ctx, node, d.ID, !c.stream) })
+}
+
+// handle is how a person names the delegation in the next command: by the
+// reference that was given, as long as it can mean no other.
+func (c *sendCommand) handle(id string) string {
+	if ref := c.delegation.ref; ref != "" && ref[0] != '-' && !c.delegation.again {
+		return quoteShell(ref)
+	}
+	return id
 }
 
 // delegated says what became of a delegation, and how to go on.
@@ -202,7 +211,7 @@ func (c *sendCommand) delegated(ctx context.Context, node *nodeAPI, id string, s
 	status := exitOK
 	switch state := d.Task.Status.State; {
 	case state == a2a.StateInputRequired:
-		c.warn("the peer waits for an answer; give it with: handoff delegation send %s \"<reply>\"", d.ID)
+		c.warn("the peer waits for an answer; give it with: handoff delegation send %s \"<reply>\"", c.handle(d.ID))
 		status = exitWaiting
 	case state == a2a.StateAuthRequired:
 		c.warn("the peer waits for an authorization; see it with: handoff admin grant")
@@ -229,6 +238,6 @@ func (c *sendCommand) showDelegated(ctx context.Context, node *nodeAPI, id strin
 	}
 	p := printer{w: c.stdout}
 	c.tellDelegation(&p, &d)
-	p.field("Follow", "handoff delegation watch "+d.ID)
+	p.field("Follow", "handoff delegation watch "+c.handle(d.ID))
 	return p.err
 }
