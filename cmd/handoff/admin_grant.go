@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"io"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,7 +39,7 @@ may stand before the ID too. Without arguments the requests that wait are listed
   handoff admin grant 01a2…-2 approve --note "within budget"
   handoff admin grant 01a2…-2 approve --data - < token.json`
 	cmd.Flags().StringVar(&note, "note", "", "why, for the agent and the record")
-	cmd.Flags().StringVar(&data, "data", "", "with approve: a file of JSON that the agent gets, or - for standard input; it is kept sealed")
+	cmd.Flags().StringVar(&data, "data", "", "with approve: a file of JSON that the agent gets, - for standard input, or the JSON itself, which other processes of the machine can see; it is kept sealed")
 	cmd.AddCommand(adminCommand(a, "list", "List the requests that wait for a decision", cobra.NoArgs, func(ctx context.Context, node *nodeAPI, _ []string) error {
 		return a.listGrants(ctx, node)
 	}))
@@ -116,23 +114,5 @@ func (a *app) decideGrant(ctx context.Context, node *nodeAPI, id, decision, note
 
 // readGrantData reads the JSON that goes with a decision.
 func (a *app) readGrantData(file string) (jsontext.Value, error) {
-	in := a.stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, usagef("--data: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, maxGrantData+1))
-	switch {
-	case err != nil:
-		return nil, usagef("--data: %w", err)
-	case len(data) > maxGrantData:
-		return nil, usagef("--data has more than %d bytes", maxGrantData)
-	case !jsontext.Value(data).IsValid():
-		return nil, usagef("--data is not JSON")
-	}
-	return data, nil
+	return a.readData(file, maxGrantData)
 }

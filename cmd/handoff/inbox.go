@@ -214,7 +214,7 @@ func newInboxDecideCommand(a *app, decision string) *cobra.Command {
 operation and nothing else.`
 	cmd.Flags().StringVar(&note, "note", "", "why, for the agent and the record")
 	if decision == "approve" {
-		cmd.Flags().StringVar(&data, "data", "", "a file of JSON that the agent gets, such as a credential, or - for standard input; it is kept sealed")
+		cmd.Flags().StringVar(&data, "data", "", "a file of JSON that the agent gets, such as a credential, - for standard input, or the JSON itself, which other processes of the machine can see; it is kept sealed")
 	}
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"slices"
@@ -48,34 +49,50 @@ for one after the other. The first answer counts.`
 	cmd.Example = `  handoff inbox answer ID
   handoff inbox answer ID --text "the blue one"
   handoff inbox answer ID --data '{"incoterm": "DAP"}'
+  handoff inbox answer ID --data '"DAP"'
   handoff inbox answer ID --data answer.json`
 	cmd.Flags().StringVar(&text, "text", "", "the answer in words")
-	cmd.Flags().StringVar(&data, "data", "", "the answer as JSON: itself, when it begins with { or [, a file of it, or - for standard input")
+	cmd.Flags().StringVar(&data, "data", "", "the answer as JSON: itself, a file of it, or - for standard input")
 	return cmd
 }
 
 // readAnswer reads the JSON of an answer.
 func (a *app) readAnswer(from string) (jsontext.Value, error) {
+	return a.readData(from, form.MaxAnswer)
+}
+
+// readData reads JSON that --data gives: itself, a file of it, or - for standard
+// input. What is not a file may be a secret with a slip in it, and is not
+// repeated.
+func (a *app) readData(from string, most int) (jsontext.Value, error) {
 	var in io.Reader
 	switch {
-	case strings.HasPrefix(from, "{") || strings.HasPrefix(from, "["):
+	case jsontext.Value(from).IsValid():
 		in = strings.NewReader(from)
 	case from == "-":
 		in = a.stdin
+	case strings.HasPrefix(from, "{") || strings.HasPrefix(from, "[") || strings.HasPrefix(from, `"`):
+		return nil, usagef("--data is not JSON")
 	default:
 		f, err := os.Open(from)
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err
+		}
 		if err != nil {
-			return nil, usagef("--data: %w", err)
+			return nil, usagef("--data is neither JSON nor a file that can be read: %w", err)
 		}
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, form.MaxAnswer+1))
+	data, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
 	switch {
 	case err != nil:
-		return nil, usagef("--data: %w", err)
-	case len(data) > form.MaxAnswer:
-		return nil, usagef("--data has more than %d bytes", form.MaxAnswer)
+		return nil, usagef("--data cannot be read: %w", err)
+	case len(data) > most:
+		return nil, usagef("--data has more than %d bytes", most)
 	case !jsontext.Value(data).IsValid():
 		return nil, usagef("--data is not JSON")
 	}

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"errors"
 	"math"
 	"regexp"
 	"strconv"
@@ -22,7 +23,7 @@ func (f *Form) Check(answer []byte) error {
 	}
 	var value any
 	if err := json.Unmarshal(answer, &value); err != nil {
-		return &FieldError{Reason: "is not JSON: " + clip(err.Error())}
+		return unread(err)
 	}
 	if object, ok := value.(map[string]any); ok {
 		if err := f.checkFormats(object); err != nil {
@@ -38,6 +39,26 @@ func (f *Form) Check(answer []byte) error {
 		return fieldError(err.Error())
 	}
 	return nil
+}
+
+// unread is the error of an answer that cannot be read.
+func unread(err error) *FieldError {
+	e, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		return &FieldError{Reason: "is not JSON"}
+	}
+	var path strings.Builder
+	for name := range e.JSONPointer.Tokens() {
+		if path.Len() > 0 {
+			path.WriteByte('.')
+		}
+		path.WriteString(name)
+	}
+	reason := "cannot be read"
+	if e.JSONKind == '0' {
+		reason = "is a number that is too large"
+	}
+	return &FieldError{Field: clip(path.String()), Reason: reason}
 }
 
 // maxSearch bounds the search for the first field that does not fit, in bytes of
@@ -181,7 +202,7 @@ func reason(message string) string {
 			return clip(string(r.message.ExpandString(nil, r.reason, message, m)))
 		}
 	}
-	return "does not fit: " + clip(message)
+	return "does not fit what is asked for"
 }
 
 // quoted returns the first of the quoted names that follow a beginning.

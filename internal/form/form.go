@@ -96,11 +96,11 @@ func New(schema []byte) (*Form, error) {
 	}
 	var s jsonschema.Schema
 	if err := s.UnmarshalJSON(schema); err != nil {
-		return nil, fmt.Errorf("read schema: %s", clip(err.Error()))
+		return nil, errors.New("the schema is not a JSON Schema")
 	}
 	resolved, err := s.Resolve(nil)
 	if err != nil {
-		return nil, fmt.Errorf("understand schema: %s", clip(err.Error()))
+		return nil, errors.New("the schema is not understood: it refers to something that is not in it, or has a pattern or a value that is not valid")
 	}
 	if err := bound(&s); err != nil {
 		return nil, err
