@@ -57,7 +57,6 @@ type bench struct {
 	keys     *http.Client
 	openErr  atomic.Pointer[error]
 
-	mu    sync.Mutex
 	node  *node
 	inner atomic.Pointer[node]
 }

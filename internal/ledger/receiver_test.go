@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ func pushed(t *testing.T, change ...func(*bench)) (b *bench, id string, hook a2a
 	if hook.Token == "" || hook.Authentication == nil || hook.Authentication.Scheme != "Bearer" || !strings.HasPrefix(hook.URL, b.receiver.URL+ledger.ReceiverPath+id+"/") {
 		t.Fatalf("the webhook is %+v", hook)
 	}
-	if path := hook.URL[strings.LastIndex(hook.URL, "/")+1:]; len(path) < 43 || strings.Contains(fmt.Sprintf("%s", b.row(id).Token), path) {
+	if path := hook.URL[strings.LastIndex(hook.URL, "/")+1:]; len(path) < 43 || strings.Contains(string(b.row(id).Token), path) {
 		t.Errorf("the token %q is short, or kept", path)
 	}
 	return b, id, hook

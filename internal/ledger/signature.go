@@ -62,7 +62,7 @@ func (l *Ledger) verify(ctx context.Context, r *http.Request, d *store.Delegatio
 	wrong := func(why string) error {
 		return &refusal{status: http.StatusUnauthorized, text: "The signature of the push is not valid: " + why}
 	}
-	token, err := jose.ParseSigned(text, pushAlgorithms)
+	token, err := jose.ParseSignedCompact(text, pushAlgorithms)
 	if err != nil || len(token.Signatures) != 1 {
 		return wrong("it is no JWT with an algorithm that is taken here")
 	}

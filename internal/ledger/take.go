@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"net/url"
 	"time"
 
@@ -9,8 +10,6 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/store"
-
-	"context"
 )
 
 // identify checks that what a peer says is about the task that it has named, or
