@@ -111,6 +111,11 @@ func (l *links) Open(ctx context.Context, name string, user ledger.User) (*ledge
 		if unknown || field {
 			return nil, &ledger.PeerError{Peer: name, Err: err}
 		}
+		_, held := errors.AsType[*peer.HeldError](err)
+		_, credentials := errors.AsType[*peer.CredentialsError](err)
+		if held || credentials {
+			return nil, &ledger.SetupError{Peer: name, Err: err}
+		}
 		return nil, err
 	}
 	of := p.Config

@@ -76,7 +76,7 @@ func forgetText(data []byte, path string) ([]byte, bool) {
 func describe(resp *http.Response, body []byte, err error) error {
 	kind := answerType(resp)
 	if isJSON(kind) || kind == "" && len(body) > 0 && body[0] == '{' {
-		return fmt.Errorf("decode answer: %w", err)
+		return &DecodeError{fmt.Errorf("decode answer: %w", err)}
 	}
 	if kind == "" {
 		kind = "something without a media type"

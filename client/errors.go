@@ -69,6 +69,16 @@ var ErrStreamCut = errors.New("the stream ended before the task did")
 // ErrTooLarge says that an answer is larger than the client allows.
 var ErrTooLarge = errors.New("the answer is larger than allowed")
 
+// DecodeError says that an answer has come that is not what A2A says, such as one
+// that nests too deeply: the peer has answered all the same.
+type DecodeError struct{ Err error }
+
+// Error says what is wrong with it.
+func (e *DecodeError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *DecodeError) Unwrap() error { return e.Err }
+
 var (
 	errIdle     = errors.New("nothing came within the idle timeout")
 	errDeadline = errors.New("no answer within the timeout")

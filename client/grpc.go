@@ -114,7 +114,7 @@ func (b *grpcBinding) exchange(ctx context.Context, c *call, r *request, out a2a
 	}
 	if out != nil {
 		if err := b.decode(frame.data, r, out); err != nil {
-			return b.badAnswer(c, resp, fmt.Errorf("decode answer: %w", err))
+			return b.badAnswer(c, resp, &DecodeError{fmt.Errorf("decode answer: %w", err)})
 		}
 	}
 	switch _, err := reader.next(); {

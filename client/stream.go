@@ -143,7 +143,7 @@ func (s *Stream) frameFailed(frame sseEvent, err error) error {
 	if frame.unfinished {
 		return s.atEnd(s.fail(KindConnect, io.ErrUnexpectedEOF))
 	}
-	return s.fail(KindProtocol, fmt.Errorf("decode event: %w", err))
+	return s.fail(KindProtocol, &DecodeError{fmt.Errorf("decode event: %w", err)})
 }
 
 // readFailed returns the error of a stream that cannot be read further.

@@ -313,6 +313,28 @@ func (e *Engine) cancelChild(ctx context.Context, id string) error {
 	return err
 }
 
+// known says what is known of the peer of a delegation that is over: "" when it is
+// none to a peer.
+func (e *Engine) known(ctx context.Context, task string) string {
+	d, err := e.store.Delegation(ctx, nodeScope, task)
+	if err != nil || d.Peer == "" {
+		return ""
+	}
+	var text string
+	switch {
+	case d.RemoteTask != "" && !d.RemoteState.Terminal():
+		text = " The peer " + d.Peer + " has the work and may still be at it; it is told to cancel."
+	case d.Send == store.SendSending, d.Send == store.SendUnknown:
+		text = " Whether the peer " + d.Peer + " has got the message is not known; it may be working on it."
+	case d.Send == store.SendUnsent:
+		text = " The message was not sent to the peer " + d.Peer + "."
+	}
+	if d.Error != "" {
+		text += " What went wrong last: " + d.Error + "."
+	}
+	return text
+}
+
 // deadlinePassed ends a delegation whose time is over.
 func (e *Engine) deadlinePassed(ctx context.Context, row *store.Task, job *store.Job) error {
 	for !row.State.Terminal() {
@@ -320,7 +342,7 @@ func (e *Engine) deadlinePassed(ctx context.Context, row *store.Task, job *store
 		if l := decodeMeta(row.Meta).Lineage; l != nil && !l.Deadline.IsZero() {
 			text = "The deadline of the task, " + l.Deadline.UTC().Format(time.RFC3339) + ", has passed."
 		}
-		err := e.fail(ctx, row, text, job.ID)
+		err := e.fail(ctx, row, text+e.known(ctx, row.ID), job.ID)
 		if err == nil {
 			if r := e.run(row.ID); r != nil {
 				r.halt(agent.ErrCanceled)

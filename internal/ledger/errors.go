@@ -25,6 +25,33 @@ func (e *PeerError) Error() string { return fmt.Sprintf("peer %q: %v", e.Peer, e
 // Unwrap returns the cause.
 func (e *PeerError) Unwrap() error { return e.Err }
 
+// SetupError says that a peer cannot be spoken to until somebody has changed
+// something here, such as its credentials, or approved its card.
+type SetupError struct {
+	Peer string
+	Err  error
+}
+
+// Error says what is wrong.
+func (e *SetupError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SetupError) Unwrap() error { return e.Err }
+
+// forPeople reports whether only people can mend what went wrong.
+func forPeople(err error) bool {
+	_, setup := errors.AsType[*SetupError](err)
+	_, never := errors.AsType[*PeerError](err)
+	return setup || never
+}
+
+// illegible reports whether a peer has answered what cannot be read, or is larger
+// than is taken.
+func illegible(err error) bool {
+	_, odd := errors.AsType[*client.DecodeError](err)
+	return odd || errors.Is(err, client.ErrTooLarge)
+}
+
 // IdentityError says that a peer answered about another task or context than
 // the one that it had named before. What it says of that is not believed.
 type IdentityError struct {

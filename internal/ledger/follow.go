@@ -35,6 +35,9 @@ func (w *work) get(ctx context.Context) (*a2a.Task, error) {
 // that can be, or else by parking it. With truth, the task is looked at first.
 func (w *work) follow(ctx context.Context, truth bool) error {
 	if w.d.RemoteTask == "" {
+		if w.d.Message != "" && w.d.Send == store.SendAccepted {
+			return w.end(ctx, w.noTask()) // what the turn before has not told any more
+		}
 		return w.park(ctx) // nothing has been sent yet: a turn without a message
 	}
 	for cuts := 0; ; {
@@ -97,6 +100,15 @@ func (w *work) silent(ctx context.Context, err error) error {
 		}
 		return w.end(ctx, agent.Step{Fail: agent.Say(fmt.Sprintf(
 			"The peer %s does not know its task any more. What became of the work is not known.", w.d.Peer))})
+	}
+	if illegible(err) && w.d.Attempts+1 >= maxGone {
+		w.d.Attempts++
+		w.d.Error = w.redactor().explain(err)
+		if err := w.save(ctx, nil); err != nil {
+			return err
+		}
+		return w.end(ctx, agent.Step{Fail: agent.Say(fmt.Sprintf(
+			"What the peer %s answers about its task cannot be read: %s. It is told to cancel.", w.d.Peer, w.d.Error))})
 	}
 	return w.later(ctx, err)
 }

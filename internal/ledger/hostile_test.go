@@ -1,11 +1,16 @@
 package ledger_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/ledger"
+	"handoff.example/handoff/internal/store"
 )
 
 // A peer that never ends is ended: by its bytes, or by its events, also when they
@@ -101,4 +106,65 @@ func clean(t *testing.T, text string, secrets []string) {
 			t.Errorf("%q is in %s", secret, text)
 		}
 	}
+}
+
+// An answer that cannot be read is an answer: the message is not in doubt, and the
+// delegation ends with the reason.
+func TestAnAnswerThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*a2a.AgentCard){"stream": func(*a2a.AgentCard) {}, "single": unary} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t, change)
+			deep := a2a.JSON(strings.Repeat(`{"a":`, 180) + "1" + strings.Repeat("}", 180))
+			p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+				task.status(a2a.StateWorking, "on it")
+				task.artifact("deep", false, true, a2a.Data(deep))
+			}
+			b := newBench(t, p)
+			id := b.send("x")
+			task := b.until(id, a2a.StateFailed)
+			if text := task.Status.Message.Text(); !strings.Contains(text, "levels of nesting") {
+				t.Errorf("it says %q", text)
+			}
+			if d := b.row(id); d.Send != store.SendAccepted {
+				t.Errorf("the message is %v", d.Send)
+			}
+			p.checkSends()
+		})
+	}
+}
+
+// After the deadline it is said what is known, and before it somebody is told.
+func TestWhatIsKnownAfterTheDeadline(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	p.fail("SendStreamingMessage", dropBefore)
+	p.failAlways("ListTasks", notSupported)
+	b := newBench(t, p)
+	id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(3 * time.Second) })
+	b.eventually("somebody is told in time", func() bool {
+		return len(b.items(id, false)) == 1 && !b.get(id).Status.State.Terminal()
+	})
+	task := b.until(id, a2a.StateFailed)
+	if text := task.Status.Message.Text(); !strings.Contains(text, "may be working on it") || !strings.Contains(text, "What went wrong last: ") {
+		t.Errorf("it says %q", text)
+	}
+	b.eventually("the message is lost", func() bool { return b.row(id).Send == store.SendLost })
+}
+
+// What only people can mend is told to them at once, and goes on when it is mended.
+func TestWhatPeopleHaveToMend(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	var held error = &ledger.SetupError{Peer: "supplier", Err: errors.New("its card waits for approval")}
+	b := newBench(t, p, func(b *bench) { b.openErr.Store(&held) })
+	id := b.send("x")
+	b.eventually("somebody is told", func() bool {
+		items := b.items(id, false)
+		return len(items) == 1 && strings.Contains(items[0].Text, "waits for approval")
+	})
+	b.openErr.Store(nil)
+	b.quoted(b.until(id, a2a.StateCompleted), "done: x")
+	b.eventually("the item is settled", func() bool { return len(b.items(id, false)) == 0 })
 }

@@ -106,7 +106,7 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 	// A request that was decided on may be followed by another in the same words.
 	decided := !asks && d.RemoteState.Interrupted()
 	if err == nil && !sameDigest(d.RemoteDigest, t, decided) ||
-		errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) && d.Attempts+1 >= maxGone {
+		(illegible(err) || errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound})) && d.Attempts+1 >= maxGone {
 		return l.wake(ctx, job)
 	}
 	n, _ := strconv.Atoi(job.Key)
@@ -114,8 +114,13 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 	if err != nil {
 		d.Attempts++
 		d.Error = l.redactor(&link, d).explain(clocked(err, &link))
-		if item, err = l.stuck(ctx, d, link.Stuck); err != nil {
-			return err
+		limit := link.Stuck
+		if forPeople(err) {
+			limit, d.Attempts = atOnce, max(d.Attempts, stuckTries)
+		}
+		var serr error
+		if item, serr = l.stuck(ctx, d, limit); serr != nil {
+			return serr
 		}
 	} else {
 		if d.Attempts >= stuckTries {
@@ -220,6 +225,9 @@ func (l *Ledger) Recall(ctx context.Context, job *store.Job) error {
 	row, terr := l.opts.Store.Task(ctx, l.opts.Scope, job.Task)
 	if terr != nil {
 		return terr
+	}
+	if row.State == a2a.StateFailed && d.RemoteTask == "" && (d.Send == store.SendUnknown || d.Send == store.SendSending) {
+		d.Send = store.SendLost // until it is found after all
 	}
 	d.Attempts++
 	d.Error = l.redactor(&Link{}, d).explain(err)

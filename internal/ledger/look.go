@@ -22,6 +22,9 @@ const (
 	lookSingle  = 20 // tasks that are asked for one by one
 )
 
+// atOnce is the limit of silence when only people can mend what hinders it.
+const atOnce = time.Nanosecond
+
 // stuckTries is how many tries have to fail before a peer counts as silent.
 const stuckTries = 2
 
@@ -167,7 +170,11 @@ func (l *Ledger) stuck(ctx context.Context, d *store.Delegation, limit time.Dura
 	if last.IsZero() {
 		last = d.Created
 	}
-	if d.Attempts < stuckTries || time.Since(last) < cmp.Or(limit, l.opts.Stuck) {
+	limit = cmp.Or(limit, l.opts.Stuck)
+	if !d.Deadline.IsZero() {
+		limit = min(limit, d.Deadline.Sub(last)/2) // while there is time to do something
+	}
+	if d.Attempts < stuckTries || time.Since(last) < limit {
 		return nil, nil
 	}
 	for _, settled := range [...]bool{false, true} {
@@ -181,10 +188,13 @@ func (l *Ledger) stuck(ctx context.Context, d *store.Delegation, limit time.Dura
 			}
 		}
 	}
+	text := "The peer " + d.Peer + " has been silent since " + last.UTC().Format(time.RFC3339) + ": " + d.Error + "."
+	if limit == atOnce {
+		text = "Work for the peer " + d.Peer + " waits until somebody has mended this: " + d.Error + "."
+	}
 	return &store.InboxItem{
 		ID: rand.Text(), Kind: store.InboxStuck, Created: time.Now(), Task: d.Task, Tenant: d.Tenant, Owner: d.Owner,
-		Agent: d.Peer, Peer: true, Ref: d.Ref, Text: "The peer " + d.Peer + " has been silent since " +
-			last.UTC().Format(time.RFC3339) + ": " + d.Error + ".",
+		Agent: d.Peer, Peer: true, Ref: d.Ref, Text: text,
 	}, nil
 }
 

@@ -288,6 +288,9 @@ func (w *work) unanswered(ctx context.Context, o *outgoing, push *a2a.TaskPushNo
 	if ctx.Err() != nil {
 		return false, err // what runs next finds that it was being sent
 	}
+	if illegible(err) {
+		return w.unreadable(ctx, err)
+	}
 	switch fateOf(err) {
 	case fateUnsent:
 		w.d.Send = store.SendUnsent
@@ -317,6 +320,38 @@ func (w *work) unanswered(ctx context.Context, o *outgoing, push *a2a.TaskPushNo
 		return false, err
 	}
 	return false, w.end(ctx, waitFor(w.l.backoff(w.d.Attempts)))
+}
+
+// unreadable deals with an answer that cannot be read. The peer has the message,
+// and its task is looked for.
+func (w *work) unreadable(ctx context.Context, err error) (more bool, _ error) {
+	w.heard(ctx)
+	w.d.Send = store.SendAccepted
+	known := w.d.RemoteTask != "" && !w.d.RemoteState.Terminal()
+	if !known {
+		found, lerr := w.look(ctx)
+		if ended(ctx, lerr) {
+			return false, lerr
+		}
+		known = found
+	}
+	if known {
+		if terr := w.trouble(err); terr != nil {
+			return false, terr
+		}
+		return true, w.save(ctx, nil)
+	}
+	w.d.Error = w.redactor().explain(err)
+	if err := w.save(ctx, nil); err != nil {
+		return false, err
+	}
+	return false, w.end(ctx, w.noTask())
+}
+
+// noTask is the end of a delegation whose message was answered without a task.
+func (w *work) noTask() agent.Step {
+	return agent.Step{Fail: agent.Say(fmt.Sprintf(
+		"The peer %s has answered, and no task of it is known: %s. If it works on the message, it is told to cancel as soon as its task is found.", w.d.Peer, w.d.Error))}
 }
 
 // refused deals with a message that the peer has not taken and never will.

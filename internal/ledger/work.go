@@ -23,6 +23,10 @@ const longest = 24 * time.Hour
 // is followed.
 const seenEvery = 15 * time.Second
 
+// mendedEvery is how often it is looked whether somebody has mended what hinders a
+// delegation.
+const mendedEvery = 15 * time.Second
+
 // work is one turn of a delegation.
 type work struct {
 	l    *Ledger
@@ -234,7 +238,15 @@ func (w *work) later(ctx context.Context, err error) error {
 	if err := w.trouble(err); err != nil {
 		return err
 	}
-	item, ierr := w.stuck(ctx)
+	var item *store.InboxItem
+	var ierr error
+	people := forPeople(err)
+	if people {
+		w.d.Attempts = max(w.d.Attempts, stuckTries)
+		item, ierr = w.l.stuck(ctx, w.d, atOnce)
+	} else {
+		item, ierr = w.stuck(ctx)
+	}
 	if ierr != nil {
 		return ierr
 	}
@@ -242,6 +254,9 @@ func (w *work) later(ctx context.Context, err error) error {
 		return err
 	}
 	wait := max(w.l.backoff(w.d.Attempts), asked(err))
+	if people {
+		wait = min(wait, mendedEvery) // once it is mended, it goes on by itself
+	}
 	return w.end(ctx, waitFor(wait))
 }
 
