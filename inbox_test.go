@@ -209,7 +209,8 @@ func TestAPeerIsAnsweredFromTheInbox(t *testing.T) {
 	if status, text := postJSON(t, api+"/peers", `{"name":"added","config":{"card":`+strconv.Quote(card)+`}}`); status != http.StatusOK {
 		t.Fatal(status, text)
 	}
-	for _, name := range []string{"written", "added"} {
+	for name, link := range map[string]bool{"written": false, "added": false, "written again": true, "added again": true} {
+		name := strings.TrimSuffix(name, " again")
 		status, text := postJSON(t, api+"/delegations", `{"to":"`+name+`","message":"order"}`)
 		var d struct{ ID, State string }
 		if err := json.Unmarshal([]byte(text), &d, json.MatchCaseInsensitiveNames(true)); err != nil || status != http.StatusOK {
@@ -226,7 +227,22 @@ func TestAPeerIsAnsweredFromTheInbox(t *testing.T) {
 		if err := json.Unmarshal([]byte(getText(t, api+"/inbox?task="+d.ID)), &list, json.MatchCaseInsensitiveNames(true)); err != nil || len(list.Items) != 1 || list.Items[0].Text != "How many?" {
 			t.Fatalf("%s: the inbox has %+v, %v", name, list, err)
 		}
-		if status, text := postJSON(t, api+"/inbox/"+list.Items[0].ID+"/answer", `{"text":"two"}`); status != http.StatusOK {
+		item := api + "/inbox/" + list.Items[0].ID
+		if link {
+			status, text := postJSON(t, item+"/link", `{}`)
+			var made struct{ URL string }
+			if err := json.Unmarshal([]byte(text), &made, json.MatchCaseInsensitiveNames(true)); err != nil || status != http.StatusOK {
+				t.Fatal(name, status, text)
+			}
+			response, err := http.PostForm(here.URL+made.URL[strings.Index(made.URL, "/inbox/"):], url.Values{"action": {"answer"}, "text": {"two"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Fatal(name, response.Status)
+			}
+		} else if status, text := postJSON(t, item+"/answer", `{"text":"two"}`); status != http.StatusOK {
 			t.Fatal(name, status, text)
 		}
 		if task, err := order.Wait(t.Context()); err != nil || task.Status.State != a2a.StateCompleted {
