@@ -200,3 +200,8 @@ func (d delegator) Send(ctx context.Context, by *Principal, id string, m *a2a.Me
 func (d delegator) Find(ctx context.Context, by *Principal, idOrRef string) (string, error) {
 	return d.node.findDelegation(ctx, by, idOrRef)
 }
+
+// Look lets a delegation look at its agent now.
+func (d delegator) Look(ctx context.Context, id string) error {
+	return engine.Unavailable(d.node.ledger.Look(ctx, id))
+}

@@ -277,4 +277,4 @@ func (h *Handle) Cancel(ctx context.Context) error {
 }
 
 // Look lets the delegation look at its agent now, and not when it would have.
-func (h *Handle) Look(ctx context.Context) error { return h.node.engine.Wake(ctx, h.id) }
+func (h *Handle) Look(ctx context.Context) error { return delegator{h.node}.Look(ctx, h.id) }

@@ -36,6 +36,8 @@ type Delegator interface {
 	Send(ctx context.Context, by *auth.Principal, id string, message *a2a.Message) error
 	// Find returns the id of the delegation that has an id or a reference.
 	Find(ctx context.Context, by *auth.Principal, idOrRef string) (id string, err error)
+	// Look lets a delegation look at its agent now.
+	Look(ctx context.Context, id string) error
 }
 
 // delegation is a delegation as an operator sees it.
@@ -302,7 +304,7 @@ func (c *call) resumeDelegation() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.h.opts.Engine.Wake(c.context(), id); err != nil {
+	if err := c.h.opts.Delegator.Look(c.context(), id); err != nil {
 		return nil, err
 	}
 	return c.delegation(id)

@@ -44,6 +44,8 @@ func (d delegator) Send(ctx context.Context, by *auth.Principal, id string, m *a
 	return err
 }
 
+func (d delegator) Look(ctx context.Context, id string) error { return d.n.engine.Wake(ctx, id) }
+
 func (d delegator) Find(ctx context.Context, by *auth.Principal, id string) (string, error) {
 	page, err := d.n.store.Delegations(ctx, auth.Reach(by), store.DelegationQuery{PageSize: 100})
 	if err != nil {

@@ -370,6 +370,35 @@ func TestAQuestionThatAnswersItself(t *testing.T) {
 	}
 }
 
+// A person who looks at a peer that still asks the same is asked nothing anew.
+func TestALookAtAPeerThatAsks(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateInputRequired, "How many?") }
+	b := newBench(t, p)
+	id := b.send("bolts")
+	b.until(id, a2a.StateInputRequired)
+	item, turn := b.items(id, false)[0].ID, b.turn(id)
+	for range 3 {
+		polls := p.calls("GetTask")
+		if err := b.node.ledger.Look(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		b.eventually("it has looked", func() bool { return p.calls("GetTask") > polls })
+	}
+	if items := b.items(id, false); len(items) != 1 || items[0].ID != item || len(b.items(id, true)) != 0 || b.turn(id) != turn {
+		t.Errorf("turn %d became %d, and the inbox has %+v", turn, b.turn(id), items)
+	}
+	p.do(func(task *peerTask) { p.finish(task, "never mind") })
+	if err := b.node.ledger.Look(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	b.quoted(b.until(id, a2a.StateCompleted), "never mind")
+	if err := b.node.ledger.Look(t.Context(), id); err != nil {
+		t.Errorf("a look at what is over: %v", err)
+	}
+}
+
 func TestAStreamThatIsQuietIsParked(t *testing.T) {
 	t.Parallel()
 	p := newPeer(t)

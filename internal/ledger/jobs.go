@@ -15,7 +15,7 @@ import (
 // parked.
 const JobPoll = "ledger.poll"
 
-// pushKey is the key of a poll job that a push has made.
+// pushKey is the key of a poll job that a push or a person has made.
 const pushKey = "push"
 
 // retryJob is after how long a job is done again that came too early.
@@ -64,6 +64,30 @@ func (l *Ledger) Poll(ctx context.Context, job *store.Job) error {
 	}
 	defer free()
 	return l.poll(ctx, job, d, row.State.Interrupted())
+}
+
+// Look lets a delegation look at its peer now, and not when it would have. It
+// goes on when the peer has moved; one that is over, or is not of a peer, is left
+// alone.
+func (l *Ledger) Look(ctx context.Context, task string) error {
+	d, err := l.opts.Store.Delegation(ctx, l.opts.Scope, task)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (d.Peer == "" || d.State.Terminal()) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.lookAt(ctx, &store.Change{Task: d.TaskKey, Guard: store.Guard{States: store.Live}}, task, time.Now())
+}
+
+// lookAt commits a change with a look at the peer.
+func (l *Ledger) lookAt(ctx context.Context, c *store.Change, task string, at time.Time) error {
+	c.Jobs = []store.Job{{Kind: JobPoll, Task: task, Key: pushKey, Due: at}}
+	if err := l.opts.Store.Commit(ctx, c); err != nil && !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	l.opts.Due(at)
+	return nil
 }
 
 // pushedInTurn deals with a push that came in while a turn runs. A turn that

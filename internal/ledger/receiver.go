@@ -258,17 +258,11 @@ func (l *Ledger) hint(ctx context.Context, d *store.Delegation, id string) error
 	if d.RemoteTask != "" && l.seen.has(window) {
 		return nil // a look is due, and has not been made yet
 	}
-	c := &store.Change{Task: d.TaskKey, Guard: store.Guard{States: store.Live}, Jobs: []store.Job{{
-		Kind: JobPoll, Task: d.Task, Key: pushKey, Due: time.Now().Add(pushDelay),
-	}}}
+	c := &store.Change{Task: d.TaskKey, Guard: store.Guard{States: store.Live}}
 	if d.RemoteTask == "" {
 		c.Result = &store.Result{Key: hintKey, Value: quoted(id)}
 	}
 	// Before the commit: what comes after it may be after the look.
 	l.seen.add(window, pushDelay/2)
-	if err := l.opts.Store.Commit(ctx, c); err != nil && !errors.Is(err, store.ErrConflict) {
-		return err
-	}
-	l.opts.Due(c.Jobs[0].Due)
-	return nil
+	return l.lookAt(ctx, c, d.Task, time.Now().Add(pushDelay))
 }
