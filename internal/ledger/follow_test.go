@@ -648,7 +648,8 @@ func TestClocks(t *testing.T) {
 		p := newPeer(t)
 		p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
 		b := newBench(t, p)
-		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(3 * time.Second) })
+		id := b.send("x", func(q *engine.Request) { q.Delegation.Deadline = time.Now().Add(6 * time.Second) })
+		b.eventually("the peer has begun before the deadline", func() bool { return b.row(id).RemoteTask != "" })
 		b.until(id, a2a.StateFailed)
 		b.eventually("the peer is told", func() bool { return b.row(id).RemoteState == a2a.StateCanceled })
 	})
