@@ -40,7 +40,7 @@ var limits = []limit{
 	{"java", "", "answer after the agent was started again", "not found|TaskNotFoundError", "remember its tasks when it is started again"},
 	{"java", "", "send to an unknown task", "it was not refused", "refuse a message to an unknown task: it makes one of that id"},
 	{"java", "", "send to a task that is over", "it was not refused", "refuse a message to a task that is over: it starts it again"},
-	{"java", "", "subscribe to a task that is over", "begins with|decode event", "refuse to subscribe to a task that is over: it sends the task, or an error of its own"},
+	{"java", "", "subscribe to a task that is over", "begins with|decode event|TaskNotFoundError", "refuse to subscribe to a task that is over: it sends the task, forgets it, or sends an error of its own"},
 	{"java", "", "get an unknown webhook", "is InternalError", "say that a webhook is unknown: it says internal error"},
 	{"java", "", "create a webhook and get it", "InvalidParams|Invalid request content", "take a webhook: its requests are those of a draft of 1.0"},
 	{"java", "", "list the webhooks of a task", "InvalidParams|Invalid request content", "take a webhook: its requests are those of a draft of 1.0"},
