@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,13 +118,18 @@ func (a *agent) kill() {
 	_ = a.cmd.Wait()
 }
 
+// nextPort counts the ports that were tried, from anywhere on.
+var nextPort atomic.Uint32
+
+func init() { nextPort.Store(rand.Uint32N(10000)) }
+
 // freeAddress returns an address that nothing listens on. Its port is not one that
-// systems give to connections, so that it is still free when an agent is started
-// again.
+// systems give to connections, nor one that another agent has, so that it is still
+// free when an agent is started again.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(10000)))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20000+nextPort.Add(1)%10000))
 		if err == nil {
 			defer l.Close()
 			return l.Addr().String()
