@@ -153,7 +153,7 @@ func TestALoopIsRefused_Row141(t *testing.T) {
 	handOn := func(to string) func(*handoff.Node) error {
 		card := handoff.NewCard("Work", "Hands on.", "1.0.0", handoff.Skill{ID: "x", Name: "X", Description: "Does x.", Tags: []string{"x"}})
 		return func(n *handoff.Node) error {
-			return n.Handle("work", card, func(_ context.Context, turn *handoff.Turn) error {
+			return n.Handle("clerk", card, func(_ context.Context, turn *handoff.Turn) error {
 				if turn.Outcome != nil {
 					return turn.Fail("handed on in vain: " + turn.Outcome.Task.Status.Message.Text())
 				}
@@ -163,9 +163,9 @@ func TestALoopIsRefused_Row141(t *testing.T) {
 		}
 	}
 	a, b := newSite(t), newSite(t)
-	a.begin(b.as("b", "work"), nil, handOn("b"))
-	b.begin(a.as("a", "work"), nil, handOn("a"))
-	c, err := client.Dial(t.Context(), a.url+"/agents/work/", client.Options{})
+	a.begin(b.as("b", "clerk"), nil, handOn("b"))
+	b.begin(a.as("a", "clerk"), nil, handOn("a"))
+	c, err := client.Dial(t.Context(), a.url+"/agents/clerk/", client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

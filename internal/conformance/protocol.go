@@ -211,32 +211,26 @@ func checkIDs(ctx context.Context, p *probe, f *finding) {
 }
 
 func checkRESTParse(ctx context.Context, p *probe, f *finding) {
-	b, _ := p.binding.(*rest)
-	a := p.patiently(ctx, func() *answer {
-		return b.send(ctx, &call{op: opSend}, http.MethodPost, "/message:send", nil, []byte(`{"message": `))
-	})
-	if !p.answered(f, a) {
-		return
-	}
-	switch {
-	case a.status != http.StatusBadRequest:
-		f.broken("HTTP %d and not 400", a.status)
-	case a.malformed != "":
-		f.broken("%s", a.malformed)
-	}
+	p.refused(ctx, f, http.StatusBadRequest, opSend, http.MethodPost, "/message:send", []byte(`{"message": `))
 }
 
 func checkRESTPath(ctx context.Context, p *probe, f *finding) {
+	p.refused(ctx, f, http.StatusNotFound, "request", http.MethodGet, "/conformance-no-such-path", nil)
+}
+
+// refused holds that a request of HTTP+JSON is refused with a status and a
+// well-formed error.
+func (p *probe) refused(ctx context.Context, f *finding, status int, op, method, path string, body []byte) {
 	b, _ := p.binding.(*rest)
 	a := p.patiently(ctx, func() *answer {
-		return b.send(ctx, &call{op: "request"}, http.MethodGet, "/conformance-no-such-path", nil, nil)
+		return b.send(ctx, &call{op: op}, method, path, nil, body)
 	})
 	if !p.answered(f, a) {
 		return
 	}
 	switch {
-	case a.status != http.StatusNotFound:
-		f.broken("HTTP %d and not 404", a.status)
+	case a.status != status:
+		f.broken("HTTP %d and not %d", a.status, status)
 	case a.malformed != "":
 		f.broken("%s", a.malformed)
 	}
