@@ -56,6 +56,7 @@ type bench struct {
 	receiver *httptest.Server
 	keys     *http.Client
 	openErr  atomic.Pointer[error]
+	seen     observations
 
 	node  *node
 	inner atomic.Pointer[node]
@@ -129,7 +130,31 @@ func (b *bench) Open(context.Context, string, ledger.User) (*ledger.Link, error)
 	return &l, nil
 }
 
-func (b *bench) Observe(context.Context, string, ledger.Observation) {}
+func (b *bench) Observe(_ context.Context, _ string, o ledger.Observation) { b.seen.add(o) }
+
+// observations are what a catalog of peers is told.
+type observations struct {
+	mu   sync.Mutex
+	list []ledger.Observation
+}
+
+func (s *observations) add(o ledger.Observation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, o)
+}
+
+// deduplicates returns what was seen of that.
+func (s *observations) deduplicates() (seen []bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.list {
+		if o.Deduplicates != nil {
+			seen = append(seen, *o.Deduplicates)
+		}
+	}
+	return seen
+}
 
 // plainSealer seals nothing.
 type plainSealer struct{}

@@ -119,6 +119,9 @@ type Observation struct {
 	Interface string // binding, version and URL
 	Took      time.Duration
 	Err       error // nil: it answered
+	// Deduplicates says whether the peer has taken a message that it got twice for
+	// one; nil: that was not seen.
+	Deduplicates *bool
 }
 
 // Sealer encrypts what a peer has to present at the receiver.
@@ -164,6 +167,8 @@ type Ledger struct {
 	keys *keyring
 	seen *recent // events and tokens that came to the receiver
 	rate *meter
+
+	hinting sync.Mutex // held while a push is added to those of its delegation
 
 	mu      sync.Mutex
 	sending map[string]chan struct{} // sends under way by task; closed when they are over

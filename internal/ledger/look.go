@@ -28,9 +28,13 @@ const atOnce = time.Nanosecond
 // stuckTries is how many tries have to fail before a peer counts as silent.
 const stuckTries = 2
 
-// hintKey is the kept result in which the receiver leaves the id of a task that
-// was pushed while none was known.
-const hintKey = "ledger.hint"
+// hintKey is the kept result in which the receiver leaves the ids of tasks that
+// were pushed while none was known, and maxHints how many of them, so that a push
+// about another task does not displace the right one.
+const (
+	hintKey  = "ledger.hint"
+	maxHints = 4
+)
 
 // look finds out whether the message under way has arrived, without sending
 // anything, and takes it down when it has. An error says only that it could not
@@ -117,23 +121,59 @@ func remembers(d *store.Delegation, t *a2a.Task) bool {
 	return false
 }
 
-// hinted returns the task that the peer has pushed to the receiver of this
-// delegation, which nobody else knows.
-func (l *Ledger) hinted(ctx context.Context, c *client.Client, d *store.Delegation) *a2a.Task {
+// hints returns the ids of the tasks that the peer has pushed to the receiver of a
+// delegation while none was known, the last one first. One of them may be right.
+func (l *Ledger) hints(ctx context.Context, d *store.Delegation) []string {
 	value, err := l.opts.Store.Result(ctx, d.TaskKey, hintKey)
-	var id string
-	if err != nil || value == nil || json.Unmarshal(value, &id) != nil || id == "" || id == d.RemoteTask {
+	if err != nil || value == nil {
 		return nil
 	}
-	t, err := getWithHistory(ctx, c, id)
-	if err != nil || len(t.History) > 0 && !holds(t, d.Message) {
+	return readHints(value)
+}
+
+// readHints reads what the receiver has left: ids, or the only one.
+func readHints(value a2a.JSON) (ids []string) {
+	if json.Unmarshal(value, &ids) == nil {
+		return ids[:min(len(ids), maxHints)]
+	}
+	var one string
+	if json.Unmarshal(value, &one) != nil || one == "" {
 		return nil
 	}
-	return t
+	return []string{one}
+}
+
+// hinted returns the task that the peer has pushed to the receiver of this
+// delegation, which nobody else knows: the one that shows the message, or else the
+// only one that shows no messages at all.
+func (l *Ledger) hinted(ctx context.Context, c *client.Client, d *store.Delegation) *a2a.Task {
+	var maybe []*a2a.Task
+	for _, id := range l.hints(ctx, d) {
+		if id == d.RemoteTask {
+			continue
+		}
+		t, err := getWithHistory(ctx, c, id)
+		switch {
+		case err != nil:
+		case holds(t, d.Message):
+			return t
+		case len(t.History) == 0:
+			maybe = append(maybe, t)
+		}
+	}
+	if len(maybe) == 1 {
+		return maybe[0]
+	}
+	return nil
 }
 
 // listed looks for the message among the recent tasks of the peer.
 func listed(ctx context.Context, c *client.Client, d *store.Delegation) (*a2a.Task, error) {
+	return eachListed(ctx, c, d, func(t *a2a.Task) bool { return t.ID != "" && holds(t, d.Message) })
+}
+
+// eachListed returns the first of the recent tasks of the peer that is meant.
+func eachListed(ctx context.Context, c *client.Client, d *store.Delegation, is func(*a2a.Task) bool) (*a2a.Task, error) {
 	size, history, single := lookSize, lookHistory, 0
 	req := &a2a.ListTasksRequest{
 		ContextID: d.RemoteContext, PageSize: &size, HistoryLength: &history, StatusTimestampAfter: since(d),
@@ -151,7 +191,7 @@ func listed(ctx context.Context, c *client.Client, d *store.Delegation) (*a2a.Ta
 					t = whole
 				}
 			}
-			if t.ID != "" && holds(t, d.Message) {
+			if is(t) {
 				return t, nil
 			}
 		}

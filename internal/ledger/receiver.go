@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -260,7 +261,15 @@ func (l *Ledger) hint(ctx context.Context, d *store.Delegation, id string) error
 	}
 	c := &store.Change{Task: d.TaskKey, Guard: store.Guard{States: store.Live}}
 	if d.RemoteTask == "" {
-		c.Result = &store.Result{Key: hintKey, Value: quoted(id)}
+		l.hinting.Lock()
+		defer l.hinting.Unlock()
+		ids := slices.DeleteFunc(l.hints(ctx, d), func(known string) bool { return known == id })
+		ids = append([]string{id}, ids...)
+		value, err := json.Marshal(ids[:min(len(ids), maxHints)])
+		if err != nil {
+			return err
+		}
+		c.Result = &store.Result{Key: hintKey, Value: value}
 	}
 	// Before the commit: what comes after it may be after the look.
 	l.seen.add(window, pushDelay/2)

@@ -27,6 +27,10 @@ const (
 // turn goes on.
 func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, err error) {
 	push, asked := w.inlinePush(ctx), saidPart(w.d.RemoteDigest)
+	again, hints := w.uncertain() && w.d.Message == o.id, []string(nil)
+	if again {
+		hints = w.l.hints(ctx, w.d)
+	}
 	w.d.Message, w.d.Send = o.id, store.SendSending
 	if o.number > 0 {
 		w.d.Number = o.number
@@ -54,6 +58,11 @@ func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, 
 	if err != nil {
 		f.close(nil)
 		return w.unanswered(ctx, o, push, err)
+	}
+	if again {
+		if err := w.repeated(ctx, hints); err != nil {
+			return false, err
+		}
 	}
 	if first.Message == nil && !last && !w.settledBy(first) {
 		return true, w.artifactsOf(first)
