@@ -154,7 +154,7 @@ func keyOrigins(of *config.Peer, address string) []string {
 
 // Observe keeps how a call of a peer went.
 func (l *links) Observe(ctx context.Context, name string, o ledger.Observation) {
-	seen := peer.Observation{Interface: o.Interface, Latency: o.Took, Err: o.Err}
+	seen := peer.Observation{Interface: o.Interface, Latency: o.Took, Err: o.Err, Deduplicates: o.Deduplicates}
 	if o.Err == nil {
 		if words := strings.Fields(o.Interface); len(words) == 3 {
 			seen.Version = words[1]

@@ -86,6 +86,9 @@ func (a *app) tellPeer(p *printer, one *peerInfo) {
 	}
 	p.field("Card", one.Source)
 	p.field("Interface", one.Interface)
+	if one.Known != "" {
+		p.field("Deduplicates", yesNo(&one.Deduplicates)+" ("+one.Known+")")
+	}
 	switch {
 	case one.Held != nil:
 		p.field("State", "its card has changed and waits for approval: handoff peer show "+one.Name)
@@ -124,9 +127,6 @@ func (a *app) showPeer(ctx context.Context, node *nodeAPI, method, path string, 
 	a.tellPeer(&p, &one)
 	a.tellCard(&p, &one)
 	p.field("Credentials", orWord(strings.Join(one.Credentials, ", "), "none"))
-	if one.Known != "" {
-		p.field("Deduplicates", yesNo(&one.Deduplicates)+" ("+one.Known+")")
-	}
 	p.field("Protocol", one.Version)
 	if one.Latency > 0 {
 		p.field("Latency", fmt.Sprintf("%.0f ms", one.Latency))
@@ -178,6 +178,7 @@ func orWord(text, word string) string {
 }
 
 func newPeerCheckCommand(a *app) *cobra.Command {
+	var send string
 	cmd := adminCommand(a, "check PEER", "Try a peer, step by step", cobra.ExactArgs(1), func(ctx context.Context, node *nodeAPI, args []string) error {
 		var r struct {
 			OK    bool
@@ -186,7 +187,7 @@ func newPeerCheckCommand(a *app) *cobra.Command {
 				Took                     float64 `json:"took_ms"`
 			}
 		}
-		value, err := node.get(ctx, "POST", peerPath(args[0], ":check"), struct{}{}, &r)
+		value, err := node.get(ctx, "POST", peerPath(args[0], ":check"), map[string]string{"send": send}, &r)
 		if err != nil {
 			return err
 		}
@@ -215,6 +216,9 @@ func newPeerCheckCommand(a *app) *cobra.Command {
 	cmd.Long = `Try a peer, step by step, and say what to do where something does not work: get
 the card, verify its signatures, compare it with the one that is pinned, choose an
 interface and credentials, and ask for a task that there is not. Nothing is changed
-at the peer. Exits with 1 when a step fails.`
+at the peer. With --send, a message of that text is sent twice under one id, what
+comes of it is canceled, and it is kept whether the peer takes a message that comes
+twice for one. Exits with 1 when a step fails.`
+	cmd.Flags().StringVar(&send, "send", "", "send this text twice, to see whether the peer deduplicates")
 	return cmd
 }

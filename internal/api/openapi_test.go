@@ -222,7 +222,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"GET /peers/{id}":                {{"/peers/supplier", ""}, {"/peers/added", ""}},
 		"POST /peers":                    {{"/peers", `{"name":"other","config":{"card":"https://other.example/","auth":{"bearer":"t"}}}`}},
 		"DELETE /peers/{id}":             {{"/peers/removed", ""}},
-		"POST /peers/{id}:check":         {{"/peers/supplier:check", ""}, {"/peers/added:check", "{}"}},
+		"POST /peers/{id}:check":         {{"/peers/supplier:check", ""}, {"/peers/added:check", "{}"}, {"/peers/supplier:check", `{"send":"Are you there?"}`}},
 		"POST /peers/{id}:pin":           {{"/peers/supplier:pin", ""}, {"/peers/supplier:pin", "{}"}},
 		"POST /peers/{id}:unpin":         {{"/peers/supplier:unpin", ""}},
 		"POST /peers/{id}:login":         {{"/peers/people:login", ""}},

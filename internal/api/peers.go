@@ -285,11 +285,17 @@ type peerStep struct {
 
 // checkPeer tries a peer.
 func (c *call) checkPeer() (any, error) {
-	d, err := c.onPeers(&nothing{})
+	var q struct {
+		Send string `json:"send"`
+	}
+	d, err := c.onPeers(&q)
 	if err != nil {
 		return nil, err
 	}
-	report, err := d.Check(c.context(), c.r.PathValue("id"), c.user())
+	if len(q.Send) > maxNote {
+		return nil, a2a.Invalid("send", "is longer than %d bytes", maxNote)
+	}
+	report, err := d.CheckBySending(c.context(), c.r.PathValue("id"), c.user(), q.Send)
 	if err != nil {
 		return nil, peerError(err)
 	}

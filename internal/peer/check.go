@@ -26,7 +26,7 @@ const (
 
 // Step is a step of a check.
 type Step struct {
-	Name   string // card, signature, pin, interface, credentials or call
+	Name   string // card, signature, pin, interface, credentials, call or deduplicates
 	Result Result
 	Detail string // what was found
 	Do     string // what to do about it; "" for nothing
@@ -43,18 +43,33 @@ type Report struct {
 // checkSteps are the names of the steps in their order.
 var checkSteps = []string{"card", "signature", "pin", "interface", "credentials", "call"}
 
+// stepTwice is the step of a check that sends.
+const stepTwice = "deduplicates"
+
 // Check tries a peer for a user, without changing anything there: it gets the
 // card, verifies it, chooses an interface and credentials, and asks for a task that
 // there is not. Its error is an *UnknownError; what does not work is in the report.
 func (d *Directory) Check(ctx context.Context, name string, user User) (*Report, error) {
+	return d.CheckBySending(ctx, name, user, "")
+}
+
+// CheckBySending is Check, and then sends a message of that text twice under one
+// id, to see whether the peer takes it for one (A2A §3.3.1), which is kept among
+// the facts. What the peer makes of it is told to cancel. Without a text it is
+// Check alone.
+func (d *Directory) CheckBySending(ctx context.Context, name string, user User, text string) (*Report, error) {
 	e, err := d.find(name)
 	if err != nil {
 		return nil, err
 	}
-	c := &checking{directory: d, entry: e, report: &Report{Peer: name, OK: true}}
+	c := &checking{directory: d, entry: e, report: &Report{Peer: name, OK: true}, text: text}
 	c.run(ctx, user)
-	for i := len(c.report.Steps); i < len(checkSteps); i++ {
-		c.add(checkSteps[i], ResultSkipped, "", "", 0)
+	steps := checkSteps
+	if text != "" {
+		steps = append(steps[:len(steps):len(steps)], stepTwice)
+	}
+	for i := len(c.report.Steps); i < len(steps); i++ {
+		c.add(steps[i], ResultSkipped, "", "", 0)
 	}
 	return c.report, nil
 }
@@ -64,6 +79,7 @@ type checking struct {
 	directory *Directory
 	entry     *entry
 	report    *Report
+	text      string // is sent twice; "": nothing is
 }
 
 // add adds the result of a step, and reports whether the check goes on.
@@ -202,6 +218,9 @@ func (c *checking) call(ctx context.Context, current *current, user User, set []
 		o.Err = err
 	}
 	d.Observe(ctx, e.name, o)
+	if c.text != "" && c.report.OK {
+		c.twice(ctx, one)
+	}
 	_ = d.flush(ctx, e) // people look at the facts next
 }
 

@@ -33,6 +33,11 @@ type agent struct {
 	closed   bool                       // the card is for those only who authenticate
 	down     bool
 	says     func(r *http.Request) string // the message of its errors
+	// sends answers SendMessage, with the result for the nth message of an id.
+	sends func(id string, n int) string
+	sent  map[string]int
+	// canceled are the tasks that it was told to cancel.
+	canceled []string
 }
 
 const openCard = `{"name":"Supplier","description":"Sells.","version":"1","supportedInterfaces":[{"url":"%[1]s/rpc","protocolBinding":"JSONRPC","protocolVersion":"1.0"}],
@@ -98,11 +103,29 @@ func (a *agent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var q struct {
-		ID any `json:"id"`
+		ID     any    `json:"id"`
+		Method string `json:"method"`
+		Params struct {
+			ID      string `json:"id"`
+			Message struct {
+				ID string `json:"messageId"`
+			} `json:"message"`
+		} `json:"params"`
 	}
 	body, _ := io.ReadAll(r.Body)
 	_ = json.Unmarshal(body, &q)
 	w.Header().Set("Content-Type", "application/json")
+	if a.sends != nil && q.Method == "SendMessage" {
+		if a.sent == nil {
+			a.sent = map[string]int{}
+		}
+		a.sent[q.Params.Message.ID]++
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,%s}`, q.ID, a.sends(q.Params.Message.ID, a.sent[q.Params.Message.ID]))
+		return
+	}
+	if q.Method == "CancelTask" {
+		a.canceled = append(a.canceled, q.Params.ID)
+	}
 	text := "no such task"
 	if a.says != nil {
 		text = a.says(r)

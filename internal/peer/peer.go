@@ -74,7 +74,8 @@ type Held struct {
 }
 
 // Deduplicates reports whether the peer takes a message that it gets twice for
-// one, and why: configured, declared, observed, or "" when nothing is known.
+// one, and why: configured, declared, observed, or "" when nothing is known. What
+// is declared and was observed too is observed.
 func (p *Peer) Deduplicates() (yes bool, why string) {
 	switch p.Config.Deduplicates {
 	case config.Yes:
@@ -83,12 +84,10 @@ func (p *Peer) Deduplicates() (yes bool, why string) {
 		return false, "configured"
 	}
 	switch {
-	case p.Facts.Deduplicates == config.No:
-		return false, "observed" // whatever it declares
+	case p.Facts.Deduplicates == config.Yes, p.Facts.Deduplicates == config.No:
+		return p.Facts.Deduplicates == config.Yes, "observed" // whatever it declares
 	case p.declaresIdempotency():
 		return true, "declared"
-	case p.Facts.Deduplicates == config.Yes:
-		return true, "observed"
 	}
 	return false, ""
 }
