@@ -14,7 +14,7 @@ var ErrUnknownKey = errors.New("it was sealed with a key that the configuration 
 const SealKeySize = 8
 
 // Seals finds what is sealed, so that it can be sealed with another key: the
-// data of grants, the secrets of webhooks and delegations, and the
+// data of grants, the secrets of webhooks, delegations and documents, and the
 // configurations and tokens of peers.
 type Seals interface {
 	// SealKeys counts sealed values by the ids of their keys.
@@ -29,13 +29,15 @@ type Seals interface {
 }
 
 // Sealed is a sealed value. What is set says what it belongs to: a grant, a
-// webhook, a peer, or else the delegation that is Task.
+// webhook, a peer, a document, or else the delegation that is Task.
 type Sealed struct {
 	Grant   string // its id
 	Task    int64  // key of the webhook's task, or of that which is the delegation
 	Webhook string // its id within the task
 	Peer    string // its name
 	Tokens  bool   // the peer's tokens, and not its configuration
+	Space   string // of the document
+	Doc     string // its key
 	Value   []byte
 	Next    []byte // for Reseal: the same, sealed again
 }
@@ -50,6 +52,7 @@ const (
 	SealedDelegation
 	SealedPeer
 	SealedTokens
+	SealedDoc
 )
 
 // Kind returns what the value belongs to. That of nil is the first.
@@ -63,6 +66,8 @@ func (v *Sealed) Kind() SealedKind {
 		return SealedTokens
 	case v.Peer != "":
 		return SealedPeer
+	case v.Space != "":
+		return SealedDoc
 	}
 	return SealedDelegation
 }

@@ -105,11 +105,14 @@ type Store interface {
 	// Peers keeps the catalog of peers; see there.
 	Peers
 
+	// Docs keeps small documents; see there.
+	Docs
+
 	// Delete removes a terminal task with all that belongs to it. A task that
 	// is not terminal is ErrConflict.
 	Delete(ctx context.Context, scope Scope, id string) error
-	// Expire removes terminal tasks and claims whose time is over, at most
-	// limit of each, and returns how many it removed.
+	// Expire removes terminal tasks, claims, documents and counters whose time is
+	// over, at most limit of each, and returns how many it removed.
 	Expire(ctx context.Context, limit int) (int, error)
 	// Stats counts tasks by agent and state, and among those that are WORKING the
 	// ones whose status is from before a time; zero counts none as stale.

@@ -20,7 +20,7 @@ func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) err
 			return err
 		}
 		x := &exporter{ctx: ctx, tx: tx, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.inbox, x.entries, x.peers, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.inbox, x.entries, x.peers, x.docs, x.counters, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -203,6 +203,26 @@ func (x *exporter) peers() error {
 		x.fill.Peers = append(x.fill.Peers, p)
 		return x.fill.Grow(len(p.Card) + len(p.Held) + len(p.Added))
 	}, selectPeers)
+}
+
+func (x *exporter) docs() error {
+	var s docScanner
+	return x.each(s.targets(), func() error {
+		d := s.take()
+		x.fill.Docs = append(x.fill.Docs, d)
+		return x.fill.Grow(len(d.Body) + len(d.Secret))
+	}, selectDocs)
+}
+
+func (x *exporter) counters() error {
+	var c record.Counter
+	var space, key []byte
+	var expires int64
+	return x.each([]any{&space, &key, &c.Used, &expires}, func() error {
+		c.Space, c.Key, c.Expires = string(space), string(key), record.Time(expires)
+		x.fill.Counters = append(x.fill.Counters, c)
+		return x.fill.Grow(0)
+	}, "SELECT space, key, used, expires FROM counters")
 }
 
 func (x *exporter) results(tasks []int64) error {

@@ -47,13 +47,13 @@ type importer struct {
 
 // begin locks the tables and sees that they are empty.
 func (m *importer) begin() error {
-	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs, webhooks, api_keys, audit, delegations, inbox, inbox_history, peers", "SHARE ROW EXCLUSIVE"); err != nil {
+	if err := lockUnused(m.ctx, m.tx, "nodes, tasks, events, claims, grants, jobs, webhooks, api_keys, audit, delegations, inbox, inbox_history, peers, docs, counters", "SHARE ROW EXCLUSIVE"); err != nil {
 		return err
 	}
 	var some bool
 	err := m.tx.QueryRow(m.ctx, `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM events) OR
  EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys)
- OR EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM peers)`).Scan(&some)
+ OR EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM peers) OR EXISTS (SELECT 1 FROM docs)`).Scan(&some)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -110,6 +110,11 @@ func (m *importer) put(p *record.Portion) error {
 			return []any{[]byte(e.Item), record.Milliseconds(e.At), []byte(e.By), []byte(e.What), []byte(e.Words)}
 		}},
 		{"peers", peerColumnsCopied, len(p.Peers), func(i int) []any { return peerValues(&p.Peers[i], p.Peers[i].Version) }},
+		{"docs", docColumnsCopied, len(p.Docs), func(i int) []any { return docValues(&p.Docs[i], p.Docs[i].Version) }},
+		{"counters", []string{"space", "key", "used", "expires"}, len(p.Counters), func(i int) []any {
+			c := &p.Counters[i]
+			return []any{[]byte(c.Space), []byte(c.Key), c.Used, record.Milliseconds(c.Expires)}
+		}},
 		{"audit", auditColumnsCopied, len(p.Audit), func(i int) []any { return auditValues(&p.Audit[i]) }},
 	} {
 		if err := m.copy(table); err != nil {
@@ -199,7 +204,7 @@ var countUp = []string{
 	"UPDATE tasks t SET delegated = 1 FROM delegations d WHERE t.key = d.task",
 	"INSERT INTO totals (realm, state, n) SELECT realm, state, count(*) FROM tasks GROUP BY realm, state",
 	"INSERT INTO context_totals (context, realm, state, n) SELECT context, realm, state, count(*) FROM tasks GROUP BY context, realm, state",
-	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs, webhooks, api_keys, audit, delegations, inbox, inbox_history, peers",
+	"ANALYZE realms, tasks, events, totals, context_totals, private, results, claims, grants, jobs, webhooks, api_keys, audit, delegations, inbox, inbox_history, peers, docs, counters",
 }
 
 // end makes the totals, sets the counters behind what was written, and checks
@@ -219,9 +224,10 @@ func (m *importer) end() (counts record.Counts, err error) {
 	}
 	err = m.tx.QueryRow(m.ctx, `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM events), (SELECT count(*) FROM private), (SELECT count(*) FROM results),
  (SELECT count(*) FROM claims), (SELECT count(*) FROM grants), (SELECT count(*) FROM jobs), (SELECT count(*) FROM webhooks), (SELECT count(*) FROM api_keys), (SELECT count(*) FROM audit),
- (SELECT count(*) FROM delegations), (SELECT count(*) FROM inbox), (SELECT count(*) FROM inbox_history), (SELECT count(*) FROM peers)`).
+ (SELECT count(*) FROM delegations), (SELECT count(*) FROM inbox), (SELECT count(*) FROM inbox_history), (SELECT count(*) FROM peers),
+ (SELECT count(*) FROM docs), (SELECT count(*) FROM counters)`).
 		Scan(&counts.Tasks, &counts.Events, &counts.Private, &counts.Results, &counts.Claims, &counts.Grants, &counts.Jobs, &counts.Webhooks, &counts.Keys, &counts.Audit,
-			&counts.Delegations, &counts.Inbox, &counts.Entries, &counts.Peers)
+			&counts.Delegations, &counts.Inbox, &counts.Entries, &counts.Peers, &counts.Docs, &counts.Counters)
 	if err != nil {
 		return counts, unavailable(fmt.Errorf("count rows: %w", err))
 	}

@@ -114,6 +114,8 @@ func fillEverything(t *testing.T, dsn string) {
 		`INSERT INTO inbox SELECT 1000000 + i, ('item' || i)::bytea, 1600000000000 + i, CASE WHEN i % 10 = 0 THEN 0 ELSE 1 END, 1 + i % 3, ('filler' || i)::bytea, CASE WHEN i % 2 = 0 THEN '' ELSE 'many'::bytea END,
  ('owner' || i % 2000)::bytea, 1, '', 'echo', 0, '', 'text', NULL, '', '', i, i % 2 * 1600000000000, CASE WHEN i % 4 = 0 THEN '' ELSE ('owner' || i % 500)::bytea END, 0, i, '', '', '' FROM generate_series(1, 30000) i`,
 		`INSERT INTO inbox_history SELECT 1000000 + i, ('item' || i / 2)::bytea, i, '', 'created', '' FROM generate_series(1, 60000) i`,
+		`INSERT INTO docs SELECT ('space' || i % 10)::bytea, ('key' || i)::bytea, 1, 4000000000000 + i, ('tenant' || i % 100)::bytea, ('owner' || i % 2000)::bytea, 'body', CASE WHEN i % 5 = 0 THEN ('key' || i || 'secret')::bytea END FROM generate_series(1, 30000) i`,
+		`INSERT INTO counters SELECT ('space' || i % 10)::bytea, ('key' || i)::bytea, 1, 4000000000000 + i FROM generate_series(1, 30000) i`,
 		`INSERT INTO purge SELECT 5000000 + i FROM generate_series(1, 300) i`,
 		`INSERT INTO nodes SELECT 1000000 + i, 4000000000000, 'node' FROM generate_series(1, 3000) i`,
 		`INSERT INTO committers SELECT ('id' || i)::bytea, 1, 4000000000000 FROM generate_series(1, 3000) i`,

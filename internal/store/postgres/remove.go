@@ -109,7 +109,7 @@ func (s *Store) purge(ctx context.Context) error {
 	}
 }
 
-// Expire removes terminal tasks and claims whose time is over, in transactions
+// Expire removes terminal tasks, claims and documents whose time is over, in transactions
 // of bounded size. Several nodes may do it at once. It folds the totals too.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	tasks, err := portions(limit, func(n int) (int, error) { return s.expireTasks(ctx, n) })
@@ -120,10 +120,14 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 		return tasks, err
 	}
 	claims, err := portions(limit, func(n int) (int, error) { return s.expireClaims(ctx, n) })
+	if err != nil {
+		return tasks + claims, err
+	}
+	docs, err := portions(limit, func(n int) (int, error) { return s.expireDocs(ctx, n) })
 	if err == nil {
 		err = s.foldTotals(ctx)
 	}
-	return tasks + claims, err
+	return tasks + claims + docs, err
 }
 
 // portions calls some until there are none, or limit is reached.

@@ -46,12 +46,19 @@ var sealedTables = [...]struct {
 		update: "UPDATE peers SET tokens = $1, version = version + 1 WHERE tokens = $2 AND name = $3",
 		after:  sealedPeer, key: sealedPeer,
 	},
+	store.SealedDoc: {
+		count:  "SELECT substring(secret FOR $1), count(*) FROM docs WHERE secret IS NOT NULL GROUP BY 1",
+		which:  "SELECT space, 0::bigint, key, secret FROM docs WHERE secret IS NOT NULL AND substring(secret FOR $1) = $2 AND (space, key) > ($4, $5) ORDER BY space, key LIMIT $3",
+		update: "UPDATE docs SET secret = $1, version = version + 1 WHERE secret = $2 AND space = $3 AND key = $4",
+		after:  sealedDoc, key: sealedDoc,
+	},
 }
 
 func sealedGrant(v *store.Sealed) []any      { return []any{[]byte(v.Grant)} }
 func sealedWebhook(v *store.Sealed) []any    { return []any{v.Task, []byte(v.Webhook)} }
 func sealedDelegation(v *store.Sealed) []any { return []any{v.Task} }
 func sealedPeer(v *store.Sealed) []any       { return []any{[]byte(v.Peer)} }
+func sealedDoc(v *store.Sealed) []any        { return []any{[]byte(v.Space), []byte(v.Doc)} }
 
 // SealKeys counts sealed values by the ids of their keys.
 func (s *Store) SealKeys(ctx context.Context) (counts map[string]int, err error) {
@@ -116,14 +123,17 @@ func collectSealed(list []store.Sealed, limit int, kind store.SealedKind) func(p
 		defer rows.Close()
 		for !full(list, limit) && rows.Next() {
 			var v store.Sealed
-			var name, webhook []byte
-			if err := rows.Scan(&name, &v.Task, &webhook, &v.Value); err != nil {
+			var name, within []byte
+			if err := rows.Scan(&name, &v.Task, &within, &v.Value); err != nil {
 				return nil, err
 			}
-			v.Webhook = string(webhook)
 			switch kind {
 			case store.SealedGrant:
 				v.Grant = string(name)
+			case store.SealedWebhook:
+				v.Webhook = string(within)
+			case store.SealedDoc:
+				v.Space, v.Doc = string(name), string(within)
 			case store.SealedPeer, store.SealedTokens:
 				v.Peer, v.Tokens = string(name), kind == store.SealedTokens
 			}

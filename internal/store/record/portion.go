@@ -34,6 +34,8 @@ type Portion struct {
 	Inbox       []store.InboxItem // in their order
 	Entries     []Entry           // of the history of the inbox, in their order
 	Peers       []store.Peer
+	Docs        []store.Doc
+	Counters    []Counter
 
 	size int
 }
@@ -68,10 +70,17 @@ type Result struct {
 	Value []byte
 }
 
+// Counter is a counter of what was spent until a time.
+type Counter struct {
+	Space, Key string
+	Used       int64
+	Expires    time.Time
+}
+
 // Counts are how many rows of each kind there are.
 type Counts struct {
 	Tasks, Events, Private, Results, Claims, Grants, Jobs, Webhooks, Keys, Audit int64
-	Delegations, Inbox, Entries, Peers                                           int64
+	Delegations, Inbox, Entries, Peers, Docs, Counters                           int64
 }
 
 // Add counts a portion.
@@ -90,6 +99,8 @@ func (c *Counts) Add(p *Portion) {
 	c.Inbox += int64(len(p.Inbox))
 	c.Entries += int64(len(p.Entries))
 	c.Peers += int64(len(p.Peers))
+	c.Docs += int64(len(p.Docs))
+	c.Counters += int64(len(p.Counters))
 }
 
 // Why a store cannot be moved.

@@ -13,7 +13,7 @@ import (
 func (s *Store) Export(ctx context.Context, put func(*record.Portion) error) error {
 	return s.snapshot(ctx, func(c *conn) error {
 		x := &exporter{ctx: ctx, conn: c, fill: record.Filler{Put: put}}
-		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.inbox, x.entries, x.peers, x.fill.Flush} {
+		for _, step := range []func() error{x.heads, x.tasks, x.claims, x.grants, x.jobs, x.keys, x.audit, x.inbox, x.entries, x.peers, x.docs, x.counters, x.fill.Flush} {
 			if err := step(); err != nil {
 				return err
 			}
@@ -148,6 +148,21 @@ func (x *exporter) peers() error {
 		x.fill.Peers = append(x.fill.Peers, p)
 		return x.fill.Grow(len(p.Card) + len(p.Held) + len(p.Added))
 	}, "SELECT "+peerColumns+" FROM peers")
+}
+
+func (x *exporter) docs() error {
+	return x.each(func(v values) error {
+		d := scanDoc(v)
+		x.fill.Docs = append(x.fill.Docs, d)
+		return x.fill.Grow(len(d.Body) + len(d.Secret))
+	}, "SELECT "+docColumns+" FROM docs")
+}
+
+func (x *exporter) counters() error {
+	return x.each(func(v values) error {
+		x.fill.Counters = append(x.fill.Counters, record.Counter{Space: text(v[0]), Key: text(v[1]), Used: integer(v[2]), Expires: moment(v[3])})
+		return x.fill.Grow(0)
+	}, "SELECT space, key, used, expires FROM counters")
 }
 
 func (x *exporter) results(task int64) error {

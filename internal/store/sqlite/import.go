@@ -45,7 +45,7 @@ type importer struct {
 func (m *importer) begin() error {
 	n, err := m.w.conn.number(context.Background(), `SELECT EXISTS (SELECT 1 FROM tasks) OR EXISTS (SELECT 1 FROM events) OR
  EXISTS (SELECT 1 FROM claims) OR EXISTS (SELECT 1 FROM grants) OR EXISTS (SELECT 1 FROM jobs) OR EXISTS (SELECT 1 FROM api_keys) OR
- EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM peers)`)
+ EXISTS (SELECT 1 FROM audit) OR EXISTS (SELECT 1 FROM inbox) OR EXISTS (SELECT 1 FROM peers) OR EXISTS (SELECT 1 FROM docs)`)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -63,7 +63,7 @@ func (m *importer) put(p *record.Portion) error {
 		c := &m.w.clock
 		c.at, c.key, c.job, c.epoch = max(c.at, record.Milliseconds(h.At)), max(c.key, h.Task), max(c.job, h.Job), max(c.epoch, h.Epoch)
 	}
-	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.webhooks, m.claims, m.grants, m.jobs, m.keys, m.audit, m.delegations, m.inbox, m.peers} {
+	for _, step := range []func(*record.Portion) error{m.tasks, m.events, m.beside, m.webhooks, m.claims, m.grants, m.jobs, m.keys, m.audit, m.delegations, m.inbox, m.peers, m.docs} {
 		if err := step(p); err != nil {
 			return err
 		}
@@ -154,6 +154,21 @@ func (m *importer) inbox(p *record.Portion) error {
 	for i := range p.Entries {
 		e := &p.Entries[i]
 		if err := m.run("the history of the inbox", insertEntry, e.Item, record.Milliseconds(e.At), e.By, e.What, e.Words); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *importer) docs(p *record.Portion) error {
+	for i := range p.Docs {
+		if err := m.run("documents", insertDoc, docArgs(&p.Docs[i], p.Docs[i].Version)...); err != nil {
+			return err
+		}
+	}
+	for i := range p.Counters {
+		c := &p.Counters[i]
+		if err := m.run("counters", "INSERT INTO counters (space, key, used, expires) VALUES (?,?,?,?)", c.Space, c.Key, c.Used, record.Milliseconds(c.Expires)); err != nil {
 			return err
 		}
 	}
@@ -256,6 +271,8 @@ func (m *importer) end() (counts record.Counts, err error) {
 		{&counts.Inbox, "inbox"},
 		{&counts.Entries, "inbox_history"},
 		{&counts.Peers, "peers"},
+		{&counts.Docs, "docs"},
+		{&counts.Counters, "counters"},
 	} {
 		if *count.into, err = w.conn.number(context.Background(), "SELECT count(*) FROM "+count.table); err != nil {
 			return counts, unavailable(err)

@@ -98,7 +98,7 @@ func (w *writer) purge(task int64) error {
 	return err
 }
 
-// Expire removes terminal tasks and claims whose time is over, in transactions
+// Expire removes terminal tasks, claims and documents whose time is over, in transactions
 // of bounded size.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	tasks, err := s.expire(ctx, limit, (*writer).expireTasks)
@@ -109,7 +109,11 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 		return tasks, err
 	}
 	claims, err := s.expire(ctx, limit, (*writer).expireClaims)
-	return tasks + claims, err
+	if err != nil {
+		return tasks + claims, err
+	}
+	docs, err := s.expire(ctx, limit, (*writer).expireDocs)
+	return tasks + claims + docs, err
 }
 
 // expire removes some at a time until there are none, or limit is reached.

@@ -57,6 +57,16 @@ var sealedTables = [...]struct {
 		key:    func(v *store.Sealed) []any { return []any{v.Peer} },
 		scan:   func(v values) store.Sealed { return store.Sealed{Peer: text(v[0]), Tokens: true, Value: blob(v[1])} },
 	},
+	store.SealedDoc: {
+		count:  "SELECT substr(secret, 1, ?1), count(*) FROM docs WHERE secret IS NOT NULL GROUP BY 1",
+		which:  "SELECT space, key, secret FROM docs WHERE secret IS NOT NULL AND (space, key) > (?, ?) AND substr(secret, 1, ?) = ? ORDER BY space, key",
+		update: "UPDATE docs SET secret=?, version=version+1 WHERE secret=? AND space=? AND key=?",
+		after:  func(v *store.Sealed) []any { return []any{v.Space, v.Doc} },
+		key:    func(v *store.Sealed) []any { return []any{v.Space, v.Doc} },
+		scan: func(v values) store.Sealed {
+			return store.Sealed{Space: text(v[0]), Doc: text(v[1]), Value: blob(v[2])}
+		},
+	},
 }
 
 // SealKeys counts sealed values by the ids of their keys.

@@ -117,6 +117,10 @@ func fillWebhooks(t *testing.T, s store.Store, live, dead *store.Task) {
 // which one is settled, and peers. The tasks are older than the others.
 func fillDelegations(t *testing.T, s store.Store) {
 	t.Helper()
+	putDocs(t, s, doc("a\x00", "ann"), &store.Doc{Space: "notes", Key: "b", Secret: []byte("old-key-doc")})
+	if _, err := s.Spend(t.Context(), "budget", "k", 3, 9, future); err != nil {
+		t.Fatal(err)
+	}
 	for id, ref := range map[string]string{"delegated": "order-\x00", "delegated-before": "order-2"} {
 		state := a2a.StateWorking
 		if ref == "order-2" {
@@ -184,6 +188,8 @@ type Answers struct {
 	Inbox       []store.InboxItem
 	History     map[string][]store.InboxEntry
 	Peers       []store.Peer
+	Docs        []store.Doc
+	Spent       int64
 }
 
 // Diff says where the answers differ from those of another store, "" when they
@@ -271,8 +277,12 @@ func Ask(t *testing.T, s store.Store) *Answers {
 	}
 	a.Peers, err = s.Peers(ctx)
 	check(err)
-	if len(a.Delegations) != 3 || len(a.Inbox) != 2 || len(a.History["settled"]) != 2 || len(a.Peers) != 2 {
-		t.Errorf("%d delegations, %d items with %v, %d peers", len(a.Delegations), len(a.Inbox), a.History, len(a.Peers))
+	a.Docs, err = s.Docs(ctx, node, "notes", "", "", 100)
+	check(err)
+	a.Spent, err = s.Spend(ctx, "budget", "k", 0, 9, future)
+	check(err)
+	if len(a.Delegations) != 3 || len(a.Inbox) != 2 || len(a.History["settled"]) != 2 || len(a.Peers) != 2 || len(a.Docs) != 2 || a.Spent != 3 {
+		t.Errorf("%d delegations, %d items with %v, %d peers, %d documents, %d spent", len(a.Delegations), len(a.Inbox), a.History, len(a.Peers), len(a.Docs), a.Spent)
 	}
 	return a
 }

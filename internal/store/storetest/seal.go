@@ -41,8 +41,18 @@ func seals(t *testing.T, s store.Store) []store.Sealed {
 			t.Fatal(err)
 		}
 	}
+	for key, secret := range map[string]string{"a": "old-key-doc", "b": "new-key-doc", "c": ""} {
+		d := &store.Doc{Space: "notes", Key: key}
+		if secret != "" {
+			d.Secret = []byte(secret)
+		}
+		if err := s.PutDoc(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
 	want = append(want, store.Sealed{Task: d.TaskKey, Value: d.Secret}, store.Sealed{Peer: "bank", Value: bank.Added},
-		store.Sealed{Peer: "erp", Value: bank.Added}, store.Sealed{Peer: "bank", Tokens: true, Value: bank.Tokens})
+		store.Sealed{Peer: "erp", Value: bank.Added}, store.Sealed{Peer: "bank", Tokens: true, Value: bank.Tokens},
+		store.Sealed{Space: "notes", Doc: "a", Value: []byte("old-key-doc")})
 	return append([]store.Sealed{{Grant: "gt", Value: []byte("old-key-grant")}}, want...)
 }
 
@@ -59,7 +69,7 @@ func testSeals(t *testing.T, s store.Store) {
 			t.Errorf("keys (-want +got):\n%s", diff)
 		}
 	}
-	counted(map[string]int{"old-key-": 7, "new-key-": 3})
+	counted(map[string]int{"old-key-": 8, "new-key-": 4})
 	all, err := s.SealedWith(ctx, "old-key-", nil, 1<<20)
 	if diff := cmp.Diff(want, all); diff != "" || err != nil {
 		t.Errorf("sealed with the old key (-want +got):\n%s%v", diff, err)
@@ -89,11 +99,11 @@ func testSeals(t *testing.T, s store.Store) {
 	if err := s.Reseal(ctx, []store.Sealed{all[0], stale}); err != nil {
 		t.Fatal(err)
 	}
-	counted(map[string]int{"old-key-": 6, "new-key-": 4})
+	counted(map[string]int{"old-key-": 7, "new-key-": 5})
 	if err := s.Reseal(ctx, all); err != nil {
 		t.Fatal(err)
 	}
-	counted(map[string]int{"new-key-": 10})
+	counted(map[string]int{"new-key-": 12})
 	g, err := s.Grant(ctx, ann, "gt")
 	if err != nil || !bytes.Equal(g.Data, all[0].Next) {
 		t.Errorf("the grant: %+v, %v", g, err)
@@ -109,6 +119,10 @@ func testSeals(t *testing.T, s store.Store) {
 	p, err := s.Peer(ctx, "bank")
 	if err != nil || string(p.Added) != "new-key-added" || string(p.Tokens) != "new-key-tokens" {
 		t.Errorf("the peer: %+v, %v", p, err)
+	}
+	note, err := s.Doc(ctx, node, "notes", "a")
+	if err != nil || string(note.Secret) != "new-key-doc" || note.Version != 2 {
+		t.Errorf("the document: %+v, %v", note, err)
 	}
 	p.Version = 1
 	wantError(t, "a change of a peer as it was before", s.SavePeer(ctx, p), store.ErrConflict)

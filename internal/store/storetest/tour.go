@@ -145,6 +145,18 @@ func tourDelegations(t *testing.T, s store.Store) {
 	_, err = s.Peers(ctx)
 	check(err)
 	check(s.DeletePeer(ctx, "erp"))
+	d := doc("k", "ann")
+	check(s.PutDoc(ctx, d))
+	check(s.PutDoc(ctx, d))
+	_, err = s.Spend(ctx, "budget", "k", 1, 9, time.Now().Add(time.Hour))
+	check(err)
+	for _, scope := range []store.Scope{node, store.ForTenant("acme"), ann} {
+		_, err = s.Doc(ctx, scope, "notes", "k")
+		check(err)
+		_, err = s.Docs(ctx, scope, "notes", "", "", 9)
+		check(err)
+	}
+	check(s.DeleteDoc(ctx, ann, "notes", "k"))
 	move(t, s, row.Key, a2a.StateCompleted)
 	check(s.Delete(ctx, ann, "delegated"))
 }

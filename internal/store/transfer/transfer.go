@@ -35,8 +35,9 @@ type Report struct {
 	Keys     int64 // API keys
 	Webhooks int64
 	Audit    int64 // entries of the audit log
-	// Delegations are those of the tasks, Inbox the items of the inbox.
-	Delegations, Inbox, Peers int64
+	// Delegations are those of the tasks, Inbox the items of the
+	// inbox, Docs the documents of other parts.
+	Delegations, Inbox, Peers, Docs int64
 
 	Released int64 // of the tasks: turns that a node had begun, and that the next nodes take over
 	Took     time.Duration
@@ -212,7 +213,7 @@ func (m *mover) pass(p *record.Portion) error {
 	m.read.Add(p)
 	r := &m.report
 	r.Tasks, r.Claims, r.Grants, r.Jobs, r.Keys, r.Audit = m.read.Tasks, m.read.Claims, m.read.Grants, m.read.Jobs, m.read.Keys, m.read.Audit
-	r.Webhooks, r.Delegations, r.Inbox, r.Peers = m.read.Webhooks, m.read.Delegations, m.read.Inbox, m.read.Peers
+	r.Webhooks, r.Delegations, r.Inbox, r.Peers, r.Docs = m.read.Webhooks, m.read.Delegations, m.read.Inbox, m.read.Peers, m.read.Docs
 	if m.progress != nil {
 		m.progress("tasks", r.Tasks, m.heads.Tasks)
 		m.progress("events", r.Events, m.heads.Events)
