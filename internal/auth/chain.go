@@ -28,6 +28,9 @@ type ChainOptions struct {
 	// Resource returns the URL of the metadata of the resource that a request is
 	// for (RFC 9728 §3), "" for none. Nil: none.
 	Resource func(r *http.Request) string
+	// Audiences returns what a token for the resource of a request has to name in
+	// aud, one of them; nil: that of its issuer. Nil: always that.
+	Audiences func(r *http.Request) []string
 	// Before is the chain that this one replaces, nil for none. What it knows of
 	// issuers, and of who guesses passwords, is kept.
 	Before *Chain
@@ -45,6 +48,7 @@ type Chain struct {
 	failures     *failures
 	log          *slog.Logger
 	resource     func(r *http.Request) string
+	audiences    func(r *http.Request) []string
 }
 
 var _ Authenticator = (*Chain)(nil)
@@ -52,7 +56,7 @@ var _ Authenticator = (*Chain)(nil)
 // NewChain returns a chain. The error names the key of the configuration that is
 // wrong.
 func NewChain(o ChainOptions) (*Chain, error) {
-	c := &Chain{keys: o.Keys, anonymous: o.Anonymous, failures: newFailures(), log: o.Logger, resource: o.Resource}
+	c := &Chain{keys: o.Keys, anonymous: o.Anonymous, failures: newFailures(), log: o.Logger, resource: o.Resource, audiences: o.Audiences}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -165,7 +169,11 @@ func (c *Chain) check(r *http.Request, shown *credential, address string) (Princ
 }
 
 func (c *Chain) checkToken(r *http.Request, text string) (Principal, error) {
-	p, err := c.tokens.authenticate(r.Context(), text)
+	var audiences []string
+	if c.audiences != nil {
+		audiences = c.audiences(r)
+	}
+	p, err := c.tokens.authenticate(r.Context(), text, audiences)
 	if err == nil {
 		return p, nil
 	}

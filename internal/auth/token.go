@@ -68,9 +68,9 @@ var allAlgorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// authenticate returns the principal of a token. The error is a tokenError, or
-// errIssuerAway.
-func (t *tokens) authenticate(ctx context.Context, text string) (Principal, error) {
+// authenticate returns the principal of a token for one of those audiences, or
+// nil for that of its issuer. The error is a tokenError, or errIssuerAway.
+func (t *tokens) authenticate(ctx context.Context, text string, audiences []string) (Principal, error) {
 	signed, err := jose.ParseSignedCompact(text, allAlgorithms)
 	if err != nil {
 		return Principal{}, tokenError("The token is malformed, or its algorithm is not allowed")
@@ -106,7 +106,7 @@ func (t *tokens) authenticate(ctx context.Context, text string) (Principal, erro
 		if err != nil {
 			return Principal{}, tokenError("The claims of the token are not a JSON object")
 		}
-		if err := is.checkClaims(claims, t.now()); err != nil {
+		if err := is.checkClaims(claims, audiences, t.now()); err != nil {
 			return Principal{}, err
 		}
 		return is.principal(claims)
@@ -126,7 +126,7 @@ func isAccessTokenType(typ string) bool {
 }
 
 // checkClaims checks what the issuer says of the token as such (RFC 7519 §4.1).
-func (is *issuer) checkClaims(c claims, now time.Time) error {
+func (is *issuer) checkClaims(c claims, audiences []string, now time.Time) error {
 	leeway := is.config.Leeway.Std()
 	expires, ok := c.time("exp")
 	switch {
@@ -141,7 +141,11 @@ func (is *issuer) checkClaims(c claims, now time.Time) error {
 	if issued, ok := c.time("iat"); c["iat"] != nil && (!ok || now.Before(issued.Add(-leeway))) {
 		return tokenError("The token is from the future")
 	}
-	if !slices.Contains(c.list("aud"), is.config.Audience) {
+	if audiences == nil {
+		audiences = []string{is.config.Audience}
+	}
+	meant := func(audience string) bool { return slices.Contains(audiences, audience) }
+	if !slices.ContainsFunc(c.list("aud"), meant) {
 		return tokenError("The token is for another audience")
 	}
 	return nil

@@ -73,7 +73,7 @@ func TestTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := checked.authenticate(t.Context(), key.token(t, tt.typ, i.claims(c, tt.changes)))
+			got, err := checked.authenticate(t.Context(), key.token(t, tt.typ, i.claims(c, tt.changes)), nil)
 			if tt.err != "" {
 				if !isTokenError(err) || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("error %v, want %q", err, tt.err)
@@ -89,11 +89,40 @@ func TestTokens(t *testing.T) {
 	t.Run("claims that are no object", func(t *testing.T) {
 		t.Parallel()
 		for _, payload := range []string{`[]`, `null`, `7`, ``, `{"iss":"a","iss":"b"}`, `{`} {
-			if _, err := checked.authenticate(t.Context(), key.sign(t, "JWT", []byte(payload))); !isTokenError(err) {
+			if _, err := checked.authenticate(t.Context(), key.sign(t, "JWT", []byte(payload)), nil); !isTokenError(err) {
 				t.Errorf("%q: %v", payload, err)
 			}
 		}
 	})
+}
+
+// A token for one resource is none for another (RFC 8707, MCP AUT-06).
+func TestTokenAudiences(t *testing.T) {
+	t.Parallel()
+	c, key, i := newClock(), newSigner(t, "k", jose.ES256), newIDP(t)
+	i.publish(key.public())
+	checked := newTestTokens(t, c, i.oidc())
+	resource := []string{"https://agents.example/mcp", "tools"}
+	for _, tt := range []struct {
+		aud       any
+		audiences []string
+		ok        bool
+	}{
+		{"agents", nil, true},
+		{"agents", resource, false},
+		{"agents", []string{}, false},
+		{"https://agents.example/mcp", nil, false},
+		{"https://agents.example/mcp", resource, true},
+		{[]string{"other", "tools"}, resource, true},
+		{"https://agents.example/mcp/erp", resource, false},
+		{"https://agents.example/MCP", resource, false},
+		{nil, resource, false},
+	} {
+		_, err := checked.authenticate(t.Context(), key.token(t, "JWT", i.claims(c, map[string]any{"aud": tt.aud})), tt.audiences)
+		if tt.ok != (err == nil) {
+			t.Errorf("aud %v for %v: %v", tt.aud, tt.audiences, err)
+		}
+	}
 }
 
 func isTokenError(err error) bool { _, ok := errors.AsType[tokenError](err); return ok }
@@ -116,7 +145,7 @@ func TestTokenAlgorithms(t *testing.T) {
 	checked := newTestTokens(t, c, i.oidc())
 	claims := i.claims(c, nil)
 	for algorithm, s := range signers {
-		_, err := checked.authenticate(t.Context(), s.token(t, "JWT", claims))
+		_, err := checked.authenticate(t.Context(), s.token(t, "JWT", claims), nil)
 		allowed := algorithm != jose.ES384 && algorithm != jose.RS512
 		if allowed != (err == nil) {
 			t.Errorf("%s: %v", algorithm, err)
@@ -170,7 +199,7 @@ func TestTokenAlgorithms(t *testing.T) {
 	forged["another payload"] = mine[0] + "." + other[1] + "." + mine[2]
 	forged["without a signature"] = mine[0] + "." + mine[1] + "."
 	for name, text := range forged {
-		if p, err := checked.authenticate(t.Context(), text); !isTokenError(err) || p.Role != RoleNone {
+		if p, err := checked.authenticate(t.Context(), text, nil); !isTokenError(err) || p.Role != RoleNone {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
@@ -187,7 +216,7 @@ func TestKeyRotation(t *testing.T) {
 	checked := newTestTokens(t, c, i.oidc())
 	accepts := func(s signer) bool {
 		t.Helper()
-		_, err := checked.authenticate(t.Context(), s.token(t, "JWT", i.claims(c, nil)))
+		_, err := checked.authenticate(t.Context(), s.token(t, "JWT", i.claims(c, nil)), nil)
 		if err != nil && !isTokenError(err) {
 			t.Fatal(err)
 		}
@@ -243,7 +272,7 @@ func TestIssuerAway(t *testing.T) {
 	checked := newTestTokens(t, c, i.oidc())
 	ask := func() error {
 		t.Helper()
-		_, err := checked.authenticate(t.Context(), key.token(t, "JWT", i.claims(c, nil)))
+		_, err := checked.authenticate(t.Context(), key.token(t, "JWT", i.claims(c, nil)), nil)
 		return err
 	}
 	if err := ask(); !errors.Is(err, errIssuerAway) {
@@ -280,17 +309,17 @@ func TestDiscovery(t *testing.T) {
 	i := newIDP(t, key)
 	i.called = "https://somebody.else.example"
 	token := key.token(t, "JWT", i.claims(c, nil))
-	if _, err := newTestTokens(t, c, i.oidc()).authenticate(t.Context(), token); !errors.Is(err, errIssuerAway) {
+	if _, err := newTestTokens(t, c, i.oidc()).authenticate(t.Context(), token, nil); !errors.Is(err, errIssuerAway) {
 		t.Errorf("an issuer that calls itself differently: %v", err)
 	}
 	fixed := i.oidc()
 	fixed.JWKSURL = i.URL + "/keys"
 	before := i.discover.Load()
-	if _, err := newTestTokens(t, c, fixed).authenticate(t.Context(), token); err != nil || i.discover.Load() != before {
+	if _, err := newTestTokens(t, c, fixed).authenticate(t.Context(), token, nil); err != nil || i.discover.Load() != before {
 		t.Errorf("with jwks_url: %v, discovered %d times", err, i.discover.Load()-before)
 	}
 	i.publish()
-	if _, err := newTestTokens(t, c, fixed).authenticate(t.Context(), token); !errors.Is(err, errIssuerAway) {
+	if _, err := newTestTokens(t, c, fixed).authenticate(t.Context(), token, nil); !errors.Is(err, errIssuerAway) {
 		t.Errorf("no keys: %v", err)
 	}
 	if DiscoveryURL("https://sso.example/realm/") != "https://sso.example/realm/.well-known/openid-configuration" {
@@ -307,21 +336,21 @@ func TestSeveralIssuers(t *testing.T) {
 	partner := b.oidc()
 	partner.SubjectPrefix, partner.TenantClaim = "partner:", "org"
 	checked := newTestTokens(t, c, a.oidc(), partner)
-	p, err := checked.authenticate(t.Context(), theirs.token(t, "JWT", b.claims(c, map[string]any{"org": "acme"})))
+	p, err := checked.authenticate(t.Context(), theirs.token(t, "JWT", b.claims(c, map[string]any{"org": "acme"})), nil)
 	if err != nil || p.Subject != "partner:alice" || p.Tenant != "acme" {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for name, org := range map[string]any{"none": nil, "two": []string{"a", "b"}, "no name": "Ac me", "empty": "", "a number": 1} {
-		if _, err := checked.authenticate(t.Context(), theirs.token(t, "JWT", b.claims(c, map[string]any{"org": org}))); !isTokenError(err) {
+		if _, err := checked.authenticate(t.Context(), theirs.token(t, "JWT", b.claims(c, map[string]any{"org": org})), nil); !isTokenError(err) {
 			t.Errorf("tenant %s: %v", name, err)
 		}
 	}
-	if _, err := checked.authenticate(t.Context(), theirs.token(t, "JWT", a.claims(c, nil))); !isTokenError(err) {
+	if _, err := checked.authenticate(t.Context(), theirs.token(t, "JWT", a.claims(c, nil)), nil); !isTokenError(err) {
 		t.Errorf("a token in another issuer's name: %v", err)
 	}
 	none := a.oidc()
 	none.Role = config.RoleNone
-	if _, err := newTestTokens(t, c, none).authenticate(t.Context(), ours.token(t, "JWT", a.claims(c, nil))); !errors.Is(err, errNoRole) {
+	if _, err := newTestTokens(t, c, none).authenticate(t.Context(), ours.token(t, "JWT", a.claims(c, nil)), nil); !errors.Is(err, errNoRole) {
 		t.Errorf("a caller without a role: %v", err)
 	}
 }
