@@ -220,10 +220,13 @@ type PeerOAuth2 struct {
 	// Its secret. A public client has none.
 	ClientSecret Secret `yaml:"client_secret"`
 
-	// Where tokens are. Without it, what the card says, if that is at an origin of the peer.
+	// The authorization server, exactly as it writes itself. Where tokens are and people log in is then found through what it says of itself (RFC 8414, OpenID Connect Discovery), and who comes back from a login is held against it (RFC 9207).
+	Issuer string `yaml:"issuer"`
+
+	// Where tokens are. Without it and without issuer, what the card says, if that is at an origin of the peer.
 	TokenURL string `yaml:"token_url"`
 
-	// Where people log in, for authorization_code. Without it, what the card says, if that is at an origin of the peer.
+	// Where people log in, for authorization_code. Without it and without issuer, what the card says, if that is at an origin of the peer.
 	AuthorizationURL string `yaml:"authorization_url"`
 
 	// The scopes to ask for. Without them, those that the card requires.

@@ -152,6 +152,9 @@ func (v *validator) peerAuth(a *PeerAuth, path string) {
 	if o.TokenURL != "" {
 		v.secureURL(path+".token_url", o.TokenURL)
 	}
+	if o.Issuer != "" {
+		v.secureURL(path+".issuer", o.Issuer)
+	}
 	v.scopes(path+".scopes", o.Scopes)
 	if o.Flow == PeerFlowAuthorizationCode {
 		if o.AuthorizationURL != "" {

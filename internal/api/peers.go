@@ -12,6 +12,7 @@ import (
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/oauth"
 	"handoff.example/handoff/internal/peer"
 )
 
@@ -155,7 +156,7 @@ func refused(err error) bool {
 			return true
 		}
 	}
-	return is[*peer.HeldError](err) || is[*peer.DigestError](err) || is[*peer.CredentialsError](err) || is[*peer.FieldError](err) || is[*peer.TokenError](err) ||
+	return is[*peer.HeldError](err) || is[*peer.DigestError](err) || is[*peer.CredentialsError](err) || is[*peer.FieldError](err) || is[*oauth.TokenError](err) || is[*oauth.MetadataError](err) ||
 		is[*client.TransportError](err) || is[*client.CardError](err) || is[*a2a.Error](err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/internal/card"
+	"handoff.example/handoff/internal/oauth"
 )
 
 // Result is what became of a step of a check.
@@ -229,7 +230,8 @@ func advice(e *entry, err error) string {
 	if _, ok := errors.AsType[*LoginError](err); ok {
 		return "log in with `handoff peer login " + e.name + "`"
 	}
-	if _, ok := errors.AsType[*TokenError](err); ok {
+	_, isToken := errors.AsType[*oauth.TokenError](err)
+	if _, isMetadata := errors.AsType[*oauth.MetadataError](err); isToken || isMetadata {
 		return "check peers." + e.name + ".auth.oauth2"
 	}
 	if _, ok := errors.AsType[*card.SignatureError](err); ok {

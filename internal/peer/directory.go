@@ -58,12 +58,13 @@ type Options struct {
 // Directory knows the peers of a node: those of its configuration, and those that
 // were added while it ran. It is safe for concurrent use.
 type Directory struct {
-	opts Options
-	log  *slog.Logger
-	now  func() time.Time
-	rows *rows
-	auth *http.Client // to authorization servers, which the operator named
-	set  atomic.Pointer[Set]
+	opts  Options
+	log   *slog.Logger
+	now   func() time.Time
+	rows  *rows
+	auth  *http.Client // to authorization servers that the operator named
+	named *http.Client // to those that others named
+	set   atomic.Pointer[Set]
 
 	mu    sync.Mutex
 	added map[string]addedEntry // by name
@@ -88,7 +89,8 @@ func New(opts Options) *Directory {
 	}
 	d := &Directory{
 		opts: opts, log: opts.Logger, now: opts.Now, rows: newRows(opts.Store, opts.Now), added: map[string]addedEntry{},
-		auth: opts.Guard.Configured(netguard.Options{Timeout: tokenTimeout, MaxRedirects: -1}),
+		auth:  opts.Guard.Configured(netguard.Options{Timeout: tokenTimeout, MaxRedirects: -1}),
+		named: opts.Guard.Named(netguard.Options{Timeout: tokenTimeout, MaxRedirects: -1}),
 	}
 	d.set.Store(&Set{})
 	return d

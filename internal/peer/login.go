@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/oauth"
 )
 
 // Paths below the public URL at which people log in to peers.
@@ -28,7 +29,7 @@ const (
 	loginTime   = 10 * time.Minute
 	maxLogins   = 500 // under way to one peer
 	maxOwn      = 4   // of one user
-	maxCode     = 4 << 10
+	maxState    = 4 << 10
 	loginCookie = "handoff_login"
 )
 
@@ -70,29 +71,16 @@ func (d *Directory) Login(ctx context.Context, name string, user User) (*Login, 
 	} else if isHeld(err) {
 		return nil, err
 	}
-	l := login{
-		User: e.tokens.forUser(user), Verifier: rand.Text() + rand.Text(), Expires: d.now().Add(loginTime),
-		Redirect: d.opts.BaseURL() + CallbackPath,
-	}
-	if l.TokenURL, err = e.tokens.tokenURL(asked); err != nil {
-		return nil, err
-	}
-	address, err := e.authorizationURL(asked)
+	asking, err := e.tokens.client(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
 	state := name + "." + rand.Text() + rand.Text()
-	l.State = hashOf(state)
-	q := address.Query()
-	e.ask(q, asked)
-	for key, value := range map[string]string{
-		"response_type": "code", "client_id": o.ClientID, "redirect_uri": l.Redirect, "state": state,
-		"code_challenge": hashOf(l.Verifier), "code_challenge_method": "S256",
-	} {
-		q.Set(key, value)
+	begun, err := asking.Authorize(state, d.opts.BaseURL()+CallbackPath, e.access(asked))
+	if err != nil {
+		return nil, &FieldError{"auth.oauth2", err}
 	}
-	address.RawQuery = q.Encode()
-	l.Address = address.String()
+	l := login{State: hashOf(state), User: e.tokens.forUser(user), Begun: *begun, Expires: d.now().Add(loginTime)}
 	err = d.changeWallet(ctx, name, func(w *wallet) error {
 		return w.begin(l)
 	})
@@ -102,27 +90,7 @@ func (d *Directory) Login(ctx context.Context, name string, user User) (*Login, 
 	return &Login{URL: d.opts.BaseURL() + LoginPath + "?state=" + url.QueryEscape(state), Expires: l.Expires}, nil
 }
 
-// authorizationURL returns where people log in.
-func (e *entry) authorizationURL(c chosen) (*url.URL, error) {
-	text := e.config.Auth.OAuth2.AuthorizationURL
-	if text == "" {
-		named := ""
-		if s := c.scheme.OAuth2; s != nil && s.Flows.AuthorizationCode != nil {
-			named = s.Flows.AuthorizationCode.AuthorizationURL
-		}
-		var err error
-		if text, err = e.trusted(named, "authorization_url"); err != nil {
-			return nil, err
-		}
-	}
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("read authorization_url: %w", err)
-	}
-	return u, nil
-}
-
-// hashOf returns a SHA-256 in base64url, as PKCE has it (RFC 7636 §4.2).
+// hashOf returns a SHA-256 in base64url.
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -176,7 +144,7 @@ var gone = page{Title: "This login is over", Text: "It has ended, was used alrea
 // loginOf returns the login of a state, without ending it.
 func (d *Directory) loginOf(ctx context.Context, state string) (*entry, *login, error) {
 	name, _, ok := strings.Cut(state, ".")
-	if !ok || len(state) > maxCode {
+	if !ok || len(state) > maxState {
 		return nil, nil, errors.New("the state is none of ours")
 	}
 	e, err := d.find(name)
@@ -241,7 +209,7 @@ func (d *Directory) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if l.User != (User{}) {
 		whom = fmt.Sprintf("This node will then act there with what you may do, for the caller %q. Go on only if that is you.", l.User.Subject)
 	}
-	show(w, http.StatusOK, page{Title: "Log in to " + e.name, Text: "You are about to log in to the peer " + e.name + " at " + originOf(l.Address) + ". " + whom, State: state})
+	show(w, http.StatusOK, page{Title: "Log in to " + e.name, Text: "You are about to log in to the peer " + e.name + " at " + originOf(l.Begun.URL) + ". " + whom, State: state})
 }
 
 // serveConfirmed binds the login to the browser and sends the person to the
@@ -251,7 +219,7 @@ func (d *Directory) serveConfirmed(w http.ResponseWriter, r *http.Request) {
 		show(w, http.StatusForbidden, gone)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxCode*2)
+	r.Body = http.MaxBytesReader(w, r.Body, maxState*2)
 	state, browser := r.PostFormValue("state"), rand.Text()
 	e, _, err := d.loginOf(r.Context(), state)
 	address := ""
@@ -261,7 +229,7 @@ func (d *Directory) serveConfirmed(w http.ResponseWriter, r *http.Request) {
 			if i < 0 || w.Logins[i].Browser != "" {
 				return errors.New("the login is bound to another browser")
 			}
-			w.Logins[i].Browser, address = hashOf(browser), w.Logins[i].Address
+			w.Logins[i].Browser, address = hashOf(browser), w.Logins[i].Begun.URL
 			return nil
 		})
 	}
@@ -292,17 +260,14 @@ func (d *Directory) serveCallback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: loginCookie, Path: "/", MaxAge: -1})
-	if q.Has("error") || q.Get("code") == "" || len(q.Get("code")) > maxCode {
-		text := Clean(q.Get("error")+" "+q.Get("error_description"), maxError, false)
-		d.log.Warn("A login to a peer has failed", "peer", e.name, "error", text)
-		show(w, http.StatusBadRequest, page{Title: "You are not logged in to " + e.name, Text: "The authorization server says: " + text})
+	code, err := l.Begun.CodeOf(q)
+	if err != nil {
+		d.log.Warn("A login to a peer has failed", "peer", e.name, "error", err)
+		show(w, http.StatusBadRequest, page{Title: "You are not logged in to " + e.name, Text: refusal(err)})
 		return
 	}
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {l.Redirect}, "code_verifier": {l.Verifier}}
-	if resource := e.config.Auth.OAuth2.Resource; resource != "" {
-		form.Set("resource", resource)
-	}
-	got, err := e.tokens.request(r.Context(), l.TokenURL, form)
+	asking := e.tokens.at(oauth.Server{TokenURL: l.Begun.TokenURL})
+	got, err := asking.Exchange(r.Context(), &l.Begun, code)
 	if err == nil {
 		err = d.keepToken(r.Context(), e.name, l.User, got)
 	}
@@ -313,6 +278,18 @@ func (d *Directory) serveCallback(w http.ResponseWriter, r *http.Request) {
 	}
 	d.log.Info("Somebody has logged in to a peer", "peer", e.name, "user", l.User.Subject)
 	show(w, http.StatusOK, page{Title: "You are logged in to " + e.name, Text: "You can close this window."})
+}
+
+// refusal says to a person why a login has failed. Of a response that is from
+// somebody else nothing is shown (RFC 9207 §2.4).
+func refusal(err error) string {
+	if _, ok := errors.AsType[*oauth.IssuerError](err); ok {
+		return "The answer is not from the authorization server that you were sent to. The log of the node says more."
+	}
+	if e, ok := errors.AsType[*oauth.DeniedError](err); ok {
+		return Clean("The authorization server says: "+strings.TrimSpace(e.Code+" "+e.Text), maxError, false)
+	}
+	return Clean(err.Error(), maxError, false)
 }
 
 // takeLogin ends the login of a state in the browser that it is bound to. It works

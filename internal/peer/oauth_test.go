@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/oauth"
 	"handoff.example/handoff/internal/peer"
 )
 
@@ -32,6 +33,8 @@ type issuer struct {
 	valid      map[string]string // access tokens that are good, with their person
 	person     string            // who logs in
 	refuse     bool
+	metadata   map[string]string // by path
+	iss        string            // that comes back from a login; "": none
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -58,6 +61,14 @@ func (i *issuer) personOf(r *http.Request) string {
 func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if document, ok := i.metadata[r.URL.Path]; ok {
+		fmt.Fprint(w, strings.ReplaceAll(document, "%s", i.URL))
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+		http.NotFound(w, r)
+		return
+	}
 	if r.URL.Path == "/authorize" {
 		q := r.URL.Query()
 		if q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" || q.Get("client_id") != "node" {
@@ -68,7 +79,11 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		code := fmt.Sprintf("code-%d", i.issued)
 		q.Set("person", i.person)
 		i.codes[code] = q
-		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+		back := url.Values{"code": {code}, "state": {q.Get("state")}}
+		if i.iss != "" {
+			back.Set("iss", i.iss)
+		}
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+back.Encode(), http.StatusFound)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -464,7 +479,7 @@ func TestAnswersOfTokenEndpoints(t *testing.T) {
 		a := newAgent(t, cardWith(asks([]string{bearerScheme}, "b")))
 		d := directory(t, `p: {card: "`+a.URL+`", auth: {oauth2: {client_id: node, client_secret: s, token_url: "`+s.URL+`"}}}`)
 		err := ask(t.Context(), dial(t, d, "p", peer.User{}))
-		if e, ok := errors.AsType[*peer.TokenError](err); !ok || !strings.Contains(e.Error(), want) {
+		if e, ok := errors.AsType[*oauth.TokenError](err); !ok || !strings.Contains(e.Error(), want) {
 			t.Errorf("%.40s: %v", body, err)
 		}
 	}
