@@ -122,6 +122,7 @@ func Check(c *Config) (warnings []config.Problem, err error) {
 	problems = append(problems, checkCallers(c)...)
 	problems = append(problems, card.CheckSigning(c)...)
 	problems = append(problems, peer.Check(c)...)
+	problems = append(problems, checkRelays(c)...)
 	for _, id := range c.AgentIDs() {
 		if to := c.Agents[id].Run.Relay; to != "" && c.Peers[to] == nil {
 			warnings = append(warnings, c.Problem("agents."+id+".run.relay", "names no peer of the configuration: its tasks fail until one of that name is added"))

@@ -129,6 +129,7 @@ func (n *Node) assemble(c *config.Config) error {
 		Turns:  c.Limits.Turns, Queue: c.Limits.Queue, QueueShare: queueShare(&c.Limits),
 		CallerLimits: n.callerLimits,
 		Delegations:  n.delegationLimits,
+		OwnAgent:     n.ownAgent,
 		JobsDue:      func(at time.Time) { n.jobs.Due(at) },
 		ItemDue:      func(i *store.InboxItem) (time.Time, []store.Job) { return n.inbox.Schedule(i) },
 	}

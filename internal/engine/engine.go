@@ -155,6 +155,9 @@ type Config struct {
 	// Delegations bounds the trees of tasks that agents make by delegating. Nil:
 	// DefaultDelegationLimits.
 	Delegations func() DelegationLimits
+	// OwnAgent returns the id of the agent of this node that a peer turns out to be,
+	// "" for one elsewhere. Nil: all are elsewhere.
+	OwnAgent func(peer string) string
 	// ItemDue says when an item of the inbox is due, and which jobs go with it.
 	// Nil: never, and none.
 	ItemDue func(*store.InboxItem) (due time.Time, jobs []store.Job)

@@ -62,6 +62,9 @@ func (l *lineage) delegated() bool { return l != nil && l.Made }
 // lineageIn returns what a message says of its lineage, nil for nothing, and
 // refuses loops and trees that are too deep.
 func (e *Engine) lineageIn(q *Request) (*lineage, error) {
+	if e.own(q.Spec) == q.Spec.ID {
+		return nil, refusal(ReasonLoop, "The peer %s, to which the agent %s hands everything, is this agent itself, so that this would be a loop", q.Spec.Peer, q.Spec.ID)
+	}
 	if q.Spec.NoLineage {
 		return nil, nil
 	}
@@ -100,7 +103,19 @@ func (e *Engine) mayDelegate(path []string, depth int, spec *Spec) error {
 	if slices.Contains(path, e.pathID(spec.ID)) {
 		return refusal(ReasonLoop, "The agent %s is already at work on this above, so that this would be a loop", spec.ID)
 	}
+	// A peer may pass on no lineage, and so not find out itself.
+	if own := e.own(spec); own != "" && slices.Contains(path, e.pathID(own)) {
+		return refusal(ReasonLoop, "The peer %s is the agent %s of this node, which is already at work on this above, so that this would be a loop", spec.Peer, own)
+	}
 	return nil
+}
+
+// own returns the agent of this node that the peer of an agent is, "" for none.
+func (e *Engine) own(spec *Spec) string {
+	if spec.Peer == "" || e.cfg.OwnAgent == nil {
+		return ""
+	}
+	return e.cfg.OwnAgent(spec.Peer)
 }
 
 // pathID is how lineages name an agent of this store. It tells others nothing,
