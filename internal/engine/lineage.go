@@ -138,9 +138,21 @@ func (e *Engine) pathOf(l *lineage, agentID string) []string {
 }
 
 // lineageOut is what a turn of a delegation tells its peer.
-func (e *Engine) lineageOut(r *run) *a2a.Lineage {
-	out := &a2a.Lineage{Root: r.id, Parent: r.id, Depth: 1, Path: e.pathOf(r.meta.Lineage, r.spec.ID)}
-	if l := r.meta.Lineage; l != nil {
+func (e *Engine) lineageOut(r *run) *a2a.Lineage { return e.lineageOf(r.id, r.spec.ID, r.meta.Lineage) }
+
+// LineageOf returns what the messages of a delegation tell its peer, also when no
+// turn of it runs.
+func (e *Engine) LineageOf(ctx context.Context, task string) (*a2a.Lineage, error) {
+	row, err := e.store.Task(ctx, nodeScope, task)
+	if err != nil {
+		return nil, fmt.Errorf("read lineage: %w", err)
+	}
+	return e.lineageOf(row.ID, row.Agent, decodeMeta(row.Meta).Lineage), nil
+}
+
+func (e *Engine) lineageOf(task, agentID string, l *lineage) *a2a.Lineage {
+	out := &a2a.Lineage{Root: task, Parent: task, Depth: 1, Path: e.pathOf(l, agentID)}
+	if l != nil {
 		out.Deadline = l.Deadline
 		switch {
 		case l.Origin != "":

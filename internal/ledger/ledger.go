@@ -35,6 +35,8 @@ type Engine interface {
 	// Wake starts the next turn of a delegation that waits, with
 	// agent.CauseCallback, or tells the turn that runs that there is news.
 	Wake(ctx context.Context, task string) error
+	// LineageOf returns what the messages of a delegation tell its peer.
+	LineageOf(ctx context.Context, task string) (*a2a.Lineage, error)
 }
 
 // Peers knows the agents that work is handed to.

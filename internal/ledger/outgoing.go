@@ -48,13 +48,18 @@ func (w *work) waiting(ctx context.Context) ([]outgoing, error) {
 	if w.d.Number > 0 && w.d.Send != store.SendAccepted && w.d.Message == messageID(w.d.Task, w.d.Number) {
 		from = w.d.Number
 	}
-	events, err := w.l.opts.Store.Messages(ctx, w.d.TaskKey, from)
+	return w.l.messages(ctx, w.d, from)
+}
+
+// messages returns the messages of a task from the nth on, as they came to us.
+func (l *Ledger) messages(ctx context.Context, d *store.Delegation, from int64) ([]outgoing, error) {
+	events, err := l.opts.Store.Messages(ctx, d.TaskKey, from)
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)
 	}
 	list := make([]outgoing, len(events))
 	for i := range events {
-		list[i].number, list[i].id = from+int64(i), messageID(w.d.Task, from+int64(i))
+		list[i].number, list[i].id = from+int64(i), messageID(d.Task, from+int64(i))
 		if err := a2a.Unmarshal(events[i].Body, &list[i].message); err != nil {
 			return nil, fmt.Errorf("read message %d: %w", list[i].number, err)
 		}
@@ -66,21 +71,25 @@ func (w *work) waiting(ctx context.Context) ([]outgoing, error) {
 // address makes a message of our user one for the peer: with ids that the peer
 // knows.
 func (w *work) address(ctx context.Context, o *outgoing) {
+	w.l.address(ctx, w.d, w.card(), w.book.Lineage(), o)
+}
+
+func (l *Ledger) address(ctx context.Context, d *store.Delegation, card *a2a.AgentCard, lineage *a2a.Lineage, o *outgoing) {
 	m := &o.message
 	m.MessageID, m.Role = o.id, a2a.RoleUser
 	references := m.ReferenceTaskIDs
 	m.TaskID, m.ContextID, m.ReferenceTaskIDs, m.Extensions = "", "", nil, nil
 	switch {
-	case w.d.RemoteTask != "" && !w.d.RemoteState.Terminal():
-		m.TaskID, m.ContextID = w.d.RemoteTask, w.d.RemoteContext
-	case w.d.RemoteTask != "":
-		m.ContextID, m.ReferenceTaskIDs = w.d.RemoteContext, []string{w.d.RemoteTask}
+	case d.RemoteTask != "" && !d.RemoteState.Terminal():
+		m.TaskID, m.ContextID = d.RemoteTask, d.RemoteContext
+	case d.RemoteTask != "":
+		m.ContextID, m.ReferenceTaskIDs = d.RemoteContext, []string{d.RemoteTask}
 	default:
-		m.ContextID, m.ReferenceTaskIDs = w.conversation(ctx, references)
+		m.ContextID, m.ReferenceTaskIDs = l.conversation(ctx, d, references)
 	}
 	decision := member(m.Metadata, a2a.GrantExtension)
-	carries := decides(m) && declares(w.card(), a2a.GrantExtension)
-	m.Metadata = w.metadata(m.Metadata, o.id)
+	carries := decides(m) && declares(card, a2a.GrantExtension)
+	m.Metadata = metadata(card, lineage, m.Metadata, o.id)
 	if carries {
 		m.Metadata = withMember(m.Metadata, a2a.GrantExtension, decision)
 		m.Extensions = append(m.Extensions, a2a.GrantExtension)
@@ -92,11 +101,11 @@ func (w *work) address(ctx context.Context, o *outgoing) {
 
 // metadata returns the metadata of a message to the peer: what our user said,
 // our key, and the lineage where the peer knows of it.
-func (w *work) metadata(of a2a.JSON, id string) a2a.JSON {
+func metadata(card *a2a.AgentCard, lineage *a2a.Lineage, of a2a.JSON, id string) a2a.JSON {
 	out := without(of, a2a.LineageExtension, a2a.GrantExtension)
 	out = withMember(out, metaIdempotency, quoted("handoff:"+id))
-	if declares(w.card(), a2a.LineageExtension) {
-		out = withMember(out, a2a.LineageExtension, w.book.Lineage().AppendJSON(nil))
+	if declares(card, a2a.LineageExtension) {
+		out = withMember(out, a2a.LineageExtension, lineage.AppendJSON(nil))
 	}
 	return out
 }
@@ -104,10 +113,10 @@ func (w *work) metadata(of a2a.JSON, id string) a2a.JSON {
 // conversation returns the context that the peer has given to the conversation
 // before, and the ids of its tasks that are referred to: those of earlier
 // delegations of the same owner to the same peer.
-func (w *work) conversation(ctx context.Context, references []string) (contextID string, tasks []string) {
+func (l *Ledger) conversation(ctx context.Context, of *store.Delegation, references []string) (contextID string, tasks []string) {
 	earlier := func(task string) *store.Delegation {
-		d, err := w.l.opts.Store.Delegation(ctx, w.l.opts.Scope, task)
-		if err != nil || d.Peer != w.d.Peer || d.Owner != w.d.Owner || d.Tenant != w.d.Tenant || d.RemoteTask == "" {
+		d, err := l.opts.Store.Delegation(ctx, l.opts.Scope, task)
+		if err != nil || d.Peer != of.Peer || d.Owner != of.Owner || d.Tenant != of.Tenant || d.RemoteTask == "" {
 			return nil
 		}
 		return d
@@ -121,12 +130,12 @@ func (w *work) conversation(ctx context.Context, references []string) (contextID
 		return contextID, tasks
 	}
 	const most = 20
-	page, err := w.l.opts.Store.List(ctx, w.l.opts.Scope, store.ListQuery{Agent: w.d.Agent, Context: w.d.Context, PageSize: most})
+	page, err := l.opts.Store.List(ctx, l.opts.Scope, store.ListQuery{Agent: of.Agent, Context: of.Context, PageSize: most})
 	if err != nil {
 		return "", tasks // a new conversation, then
 	}
 	for i := range page.Items {
-		if id := page.Items[i].ID; id != w.d.Task {
+		if id := page.Items[i].ID; id != of.Task {
 			if d := earlier(id); d != nil && d.RemoteContext != "" {
 				if !slices.Contains(tasks, d.RemoteTask) && d.State.Terminal() {
 					tasks = append(tasks, d.RemoteTask)
@@ -163,7 +172,7 @@ func (w *work) decision(m *memory) outgoing {
 		TaskID: w.d.RemoteTask, ContextID: w.d.RemoteContext, Extensions: []string{a2a.GrantExtension},
 	}
 	d := a2a.GrantDecision{Approved: m.Approved, Note: m.Note}
-	o.message.Metadata = withMember(w.metadata(nil, o.id), a2a.GrantExtension, d.AppendJSON(nil))
+	o.message.Metadata = withMember(metadata(w.card(), w.book.Lineage(), nil, o.id), a2a.GrantExtension, d.AppendJSON(nil))
 	return o
 }
 

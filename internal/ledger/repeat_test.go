@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -95,4 +96,46 @@ func TestAPushAboutAnotherTaskIsNoHarm(t *testing.T) {
 	p.failAlways("GetTask", "")
 	b.eventually("it is known", func() bool { return b.row(id).RemoteTask == "remote-2" })
 	p.checkSends()
+}
+
+// A cancel reaches a peer that deduplicates and tells of no tasks, although its
+// answer was never heard: the message is sent again, and what comes back canceled.
+func TestACancelOfAMessageThatWasNotAnswered(t *testing.T) {
+	t.Parallel()
+	for _, f := range []fault{hangAfter, hangBefore} {
+		t.Run(string(f), func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t)
+			p.dedupes = true
+			p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
+			p.failAlways("SendStreamingMessage", f)
+			p.failAlways("ListTasks", notSupported)
+			b := newBench(t, p, func(b *bench) { b.link.Deduplicates = true })
+			id := b.send("x")
+			b.eventually("it is sent", func() bool { return p.calls("SendStreamingMessage") > 0 })
+			b.cancel(id)
+			b.eventually("the peer was told", func() bool { return b.row(id).Recalled })
+			if d := b.row(id); d.RemoteTask != "remote-1" || d.RemoteState != a2a.StateCanceled || d.Send != store.SendAccepted {
+				t.Errorf("the row is %+v", d)
+			}
+			if tasks, _ := p.count(); tasks != 1 {
+				t.Errorf("%d tasks at the peer", tasks)
+			}
+			p.checkSends()
+		})
+	}
+	t.Run("not to one that does not", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.failAlways("SendStreamingMessage", hangAfter)
+		p.failAlways("ListTasks", notSupported)
+		b := newBench(t, p, func(b *bench) { b.recall = time.Second })
+		id := b.send("x")
+		b.eventually("it is sent", func() bool { return p.calls("SendStreamingMessage") > 0 })
+		b.cancel(id)
+		b.eventually("it is given up", func() bool { return b.row(id).Send == store.SendLost })
+		if _, sends := p.count(); sends != 1 {
+			t.Errorf("%d sends", sends)
+		}
+	})
 }
