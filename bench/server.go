@@ -17,7 +17,7 @@ import (
 )
 
 // config is the node that is measured. Its agent has the verbs of the peer's.
-const config = `
+var config = `
 listen: 127.0.0.1:0
 store: sqlite:bench.db
 log: {level: error}
@@ -39,6 +39,9 @@ agents:
         - when: {text: "^burst (.*)"}
           do:
             - repeat: {times: "{{.Match 1}}", do: [{artifact: {id: a, append: true, parts: [{text: "` + chunk + `"}]}}]}
+        - when: {text: "^flood (.*)"}
+          do:
+            - repeat: {times: "{{.Match 1}}", do: [{artifact: {id: a, append: true, parts: [{text: "` + page + `"}]}}]}
         - when: {text: "^ticks (.*)"}
           do:
             - sleep: 10s
@@ -55,6 +58,9 @@ agents:
         - when: {text: "^ask"}
           do: [{ask: "Which one?"}]
 `
+
+// page is 64 KB of text.
+var page = strings.Repeat(chunk, 64<<10/len(chunk))
 
 // process is a server that is measured.
 type process struct {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 
 	"handoff.example/handoff/a2a"
 )
@@ -13,8 +14,8 @@ const (
 )
 
 // Accumulator rebuilds a task from its events: chunks of an artifact are put
-// together, and an artifact that is sent again replaces the one before. The zero
-// value is ready to use.
+// together, and an artifact that is sent again replaces the one before. It keeps
+// nothing that Stream.Read writes over. The zero value is ready to use.
 type Accumulator struct {
 	Task    *a2a.Task    // nil until an event told of a task
 	Message *a2a.Message // set when the agent answered with a message
@@ -57,7 +58,8 @@ func (a *Accumulator) add(e *a2a.StreamResponse) {
 		a.appended = true
 	}
 	if e.Message != nil {
-		a.Message = e.Message
+		own := *e.Message
+		a.Message = &own
 		return
 	}
 	if a.Task == nil {
@@ -69,7 +71,20 @@ func (a *Accumulator) add(e *a2a.StreamResponse) {
 			a.Task.ID, a.Task.ContextID = e.ArtifactUpdate.TaskID, e.ArtifactUpdate.ContextID
 		}
 	}
-	a.Task.Apply(e)
+	a.Task.Apply(a.kept(e))
+}
+
+// kept returns an event whose parts are the task's own, where it takes them as they
+// are: the next Read writes over those of this one. Chunks are appended, which
+// copies them.
+func (a *Accumulator) kept(e *a2a.StreamResponse) *a2a.StreamResponse {
+	u := e.ArtifactUpdate
+	if u == nil || u.Append && a.artifact(u.Artifact.ArtifactID) != nil {
+		return e
+	}
+	own := *u
+	own.Artifact.Parts = slices.Clone(u.Artifact.Parts)
+	return &a2a.StreamResponse{ArtifactUpdate: &own}
 }
 
 // Done reports whether there is nothing more to wait for: a message came, or

@@ -55,6 +55,9 @@ type Stream struct {
 //     the call ended;
 //   - net.ErrClosed after Close.
 //
+// The event is the caller's to keep: it shares nothing but texts with those before.
+// That is all that it costs; a stream whose events are let go does without by Read.
+//
 // A task in an interrupted state may keep its stream open: whoever waits for
 // the end of a turn looks at State and does not wait for io.EOF.
 func (s *Stream) Next() (*a2a.StreamResponse, error) {

@@ -750,3 +750,53 @@ func TestStreamRead(t *testing.T) {
 		}
 	})
 }
+
+// What Wait and an Accumulator keep is their own, also of events that the next Read
+// writes over.
+func TestWhatIsAccumulatedOutlastsTheNextRead(t *testing.T) {
+	onEach(t, func(t *testing.T, binding string) {
+		p := newPeer(t, binding, func(x *exchange) {
+			x.event(taskEvent("t-1", "TASK_STATE_WORKING"))
+			for _, e := range []string{
+				artifactEvent("t-1", "a", "1"), artifactEvent("t-1", "b", "2", `,"append":true`), artifactEvent("t-1", "a", "3", `,"append":true`),
+				artifactEvent("t-1", "b", "4"), artifactEvent("t-1", "c", "5"),
+			} {
+				x.event(e)
+			}
+			x.event(statusEvent("t-1", "TASK_STATE_COMPLETED"))
+		})
+		c := p.client(t, client.Options{})
+		texts := func(task *a2a.Task) (all []string) {
+			for _, a := range task.Artifacts {
+				text := a.ArtifactID + ":"
+				for _, part := range a.Parts {
+					text += part.Text
+				}
+				all = append(all, text)
+			}
+			return all
+		}
+		want := []string{"a:13", "b:4", "c:5"}
+		answer, err := c.SendAndWait(t.Context(), hello(), client.WaitOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, texts(answer.Task)); d != "" {
+			t.Errorf("waited: %s", d)
+		}
+		stream, err := c.SendStreamingMessage(t.Context(), hello())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var seen client.Accumulator
+		var e a2a.StreamResponse
+		for err = stream.Read(&e); err == nil; err = stream.Read(&e) {
+			if err := seen.Add(&e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := cmp.Diff(want, texts(seen.Task)); d != "" || err != io.EOF {
+			t.Errorf("accumulated: %v %s", err, d)
+		}
+	})
+}

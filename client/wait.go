@@ -187,8 +187,14 @@ func (w *waiter) follow(stream *Stream, answers bool) error {
 	silence := time.AfterFunc(time.Hour, func() { stream.Close() })
 	silence.Stop()
 	defer silence.Stop()
+	e := new(a2a.StreamResponse)
 	for first := true; ; first = false {
-		e, err := stream.Next()
+		var err error
+		if w.opts.OnEvent == nil {
+			err = stream.Read(e)
+		} else {
+			e, err = stream.Next() // what a caller sees is the caller's
+		}
 		silence.Stop()
 		w.retry = min(stream.RetryDelay(), maxRetryAfter)
 		if err == io.EOF || errors.Is(err, net.ErrClosed) {
