@@ -45,6 +45,13 @@ var floors = map[string]int{
 	"internal/netguard":         1,
 	"internal/oauth":            2,
 	"internal/telemetry":        1,
+	"internal/mcp":              1,
+	"internal/mcp/client":       2,
+	"internal/mcp/stdio":        2,
+	"internal/upstream":         4,
+	"internal/mcpgw/policy":     4,
+	"internal/mcpgw":            5,
+	"internal/bridge":           5,
 	"internal/store/storetest":  4,
 	"internal/store/transfer":   5,
 
