@@ -119,6 +119,9 @@ type Config struct {
 	// The agents, by id. An id ([a-z0-9][a-z0-9-]*, up to 63 characters) is part of the agent's address, {public_url}/agents/{id}/.
 	Agents map[string]*Agent `yaml:"agents"`
 
+	// The gateway in front of tool servers.
+	MCP MCP `yaml:"mcp"`
+
 	// Other agents that work is handed to, by name. A name has the form of an agent's id, and is none.
 	Peers map[string]*Peer `yaml:"peers"`
 

@@ -100,6 +100,7 @@ func (c *Config) validate() *validator {
 	v.telemetry()
 	v.agents()
 	v.peers()
+	v.mcp()
 	return v
 }
 

@@ -409,4 +409,3 @@ func (b *mcpContent) tell(p *printer) {
 		p.write(strings.TrimSpace(oneLine(b.Name)+" "+oneLine(b.URI)) + "\n")
 	}
 }
-

@@ -74,6 +74,12 @@ func (l *lister) kind(t reflect.Type, tag reflect.StructTag, path string) string
 		return "URL, `file:` and a path, or a card"
 	case reflect.TypeFor[config.Pin]():
 		return "true, false, digest"
+	case reflect.TypeFor[config.MCPAgents]():
+		return "true, false, list of agents and peers"
+	case reflect.TypeFor[config.MCPReason]():
+		return "text, true, false"
+	case reflect.TypeFor[config.MCPTools]():
+		return "list of names, or " + l.kind(t.Elem(), "", path+".<name>") + " by name"
 	case reflect.TypeFor[config.Tristate]():
 		return "auto, true, false"
 	}

@@ -68,7 +68,11 @@ func (b *builder) value(t reflect.Type, tag reflect.StructTag) *jsonschema.Schem
 		return &jsonschema.Schema{Type: "string"}
 	case reflect.TypeFor[config.CardSource]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "object"}}}
-	case reflect.TypeFor[config.Pin](), reflect.TypeFor[config.Tristate]():
+	case reflect.TypeFor[config.MCPAgents]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "boolean"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}}}
+	case reflect.TypeFor[config.MCPTools]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "array", Items: &jsonschema.Schema{Type: "string"}}, {Type: "object", AdditionalProperties: b.value(t.Elem(), tag)}}}
+	case reflect.TypeFor[config.Pin](), reflect.TypeFor[config.MCPReason](), reflect.TypeFor[config.Tristate]():
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}}}
 	}
 	if t.Kind() == reflect.Pointer {
