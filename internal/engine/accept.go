@@ -24,6 +24,9 @@ type Request struct {
 	Config        a2a.SendMessageConfiguration
 	Metadata      a2a.JSON // of the request
 	Extensions    []string // that are active
+	// ID is that of the task that the message makes, chosen by who keeps it; "": a
+	// new one. It has to be unguessable.
+	ID string
 	// Webhook is hung on the task that the message makes or belongs to, which
 	// may have MaxWebhooks; nil: none. One without an id gets that of its task.
 	// When the answer is a message, there is no task and no event for it.
@@ -50,6 +53,13 @@ type meta struct {
 	Metadata    a2a.JSON     `json:"metadata,omitempty"` // of the request
 	Lineage     *lineage     `json:"lineage,omitempty"`  // of a task below another one
 }
+
+// MetadataOf returns the metadata of the request that started a task, nil when it
+// had none.
+func MetadataOf(row *store.Task) a2a.JSON { return decodeMeta(row.Meta).Metadata }
+
+// CallerOf returns who started a task.
+func CallerOf(row *store.Task) agent.Caller { return decodeMeta(row.Meta).Caller }
 
 func (m *meta) encode() []byte {
 	b, err := json.Marshal(m)
@@ -329,7 +339,10 @@ func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (_
 	}
 	m := &meta{Caller: q.Caller, Accept: q.Config.AcceptedOutputModes, Metadata: q.Metadata, Extensions: q.Extensions, Traceparent: traceparent(ctx)}
 	message := *q.Message
-	id := newID()
+	id := q.ID
+	if id == "" {
+		id = newID()
+	}
 	if q.Delegation != nil && q.Delegation.ID != "" {
 		id = q.Delegation.ID
 	}

@@ -93,6 +93,9 @@ func (e *Engine) tellOfEnd(c *store.Change, row *store.Task, spec *Spec, end end
 	if spec != nil && spec.Peer != "" {
 		e.recallPeer(c, row)
 	}
+	if spec != nil && spec.Recall != "" {
+		c.Jobs = append(c.Jobs, store.Job{Kind: spec.Recall, Task: row.ID, Turn: row.Turn, Due: soon()})
+	}
 }
 
 // ending says how a task is ended from outside.

@@ -69,6 +69,9 @@ func (e *Engine) putQuestion(c *store.Change, row *store.Task, q question) {
 	}
 	if q.state == a2a.StateAuthRequired {
 		item.Kind = store.InboxGrant
+		if q.spec != nil && q.spec.Holds {
+			item.Kind = store.InboxCall
+		}
 	}
 	if q.message != nil {
 		item.Text, item.Schema = words(q.message.Parts), schemaOf(q.message.Parts)
@@ -185,7 +188,7 @@ func (e *Engine) checkItem(ctx context.Context, scope store.Scope, id, task stri
 // itemOf returns the id of the open item of a root that asks for a decision on a
 // grant request of a task below it, or of itself; "" when there is none.
 func (e *Engine) itemOf(ctx context.Context, root, grant string) (string, error) {
-	page, err := e.store.InboxItems(ctx, nodeScope, store.InboxQuery{Task: root, Kind: store.InboxGrant, PageSize: 100})
+	page, err := e.store.InboxItems(ctx, nodeScope, store.InboxQuery{Task: root, PageSize: 100})
 	if err != nil {
 		return "", err
 	}

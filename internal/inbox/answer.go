@@ -43,7 +43,7 @@ func (s *Service) Answer(ctx context.Context, scope store.Scope, a *Answer) erro
 		return a2a.Invalid("text", "is longer than %d bytes", maxText)
 	case a.Text == "" && a.Data == nil:
 		return a2a.Invalid("text", "is missing, and there is no data")
-	case item.Kind == store.InboxGrant && item.Grant != "", item.Kind == store.InboxCall, item.Kind == store.InboxCard:
+	case asksForGrant(item), item.Kind == store.InboxCall, item.Kind == store.InboxCard:
 		return a2a.Errorf(a2a.CodeUnsupportedOperation, "This asks for a decision: approve or deny it")
 	}
 	if a.Data != nil {
@@ -85,6 +85,11 @@ func (s *Service) send(ctx context.Context, item *store.InboxItem, a *Answer) er
 		Message: message, Config: a2a.SendMessageConfiguration{ReturnImmediately: true}, Item: item.ID, By: a.By,
 	})
 	return err
+}
+
+// asksForGrant reports whether an item asks for a decision on a grant request.
+func asksForGrant(i *store.InboxItem) bool {
+	return (i.Kind == store.InboxGrant || i.Kind == store.InboxCall) && i.Grant != ""
 }
 
 // ownerOf returns the scope of the caller whose task an item is about.
@@ -176,7 +181,7 @@ func (s *Service) Decide(ctx context.Context, scope store.Scope, d *Decision) er
 	case d.Data != nil && !d.Approved:
 		return a2a.Invalid("data", "goes with approve only")
 	}
-	if item.Kind == store.InboxGrant && item.Grant != "" {
+	if asksForGrant(item) {
 		_, err := s.opts.Engine.Decide(ctx, scope, &engine.Decision{
 			Grant: item.Grant, Approved: d.Approved, Note: d.Note, Data: d.Data, By: d.By, Item: item.ID,
 		})

@@ -156,7 +156,7 @@ func (s *Service) write(w http.ResponseWriter, status int, p *page) {
 
 // decides reports whether an item asks for a decision.
 func (s *Service) decides(i *store.InboxItem) bool {
-	return i.Kind == store.InboxGrant && i.Grant != "" || s.opts.Deciders[i.Kind] != nil
+	return asksForGrant(i) || s.opts.Deciders[i.Kind] != nil
 }
 
 // formOf returns the form of an item, nil when it has none that can be used.
