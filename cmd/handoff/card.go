@@ -82,7 +82,13 @@ origin of it. A card with a wrong signature by one of these keys is refused; wit
 // spoken here.
 func (s *session) findCard(extended bool) error {
 	var err error
-	if !extended && !s.target.inline {
+	if !extended && s.target.card != nil {
+		if s.card, err = s.ownCard(); err != nil {
+			return s.discoveryFailure(err)
+		}
+		return nil
+	}
+	if !extended {
 		if s.card, err = client.Discover(s.ctx, s.target.ref, s.opts); err != nil {
 			return s.discoveryFailure(err)
 		}
@@ -97,6 +103,18 @@ func (s *session) findCard(extended bool) error {
 	}
 	s.card = extendedCard
 	return nil
+}
+
+// ownCard reads and verifies the card of a peer that is in a file or written out.
+func (s *session) ownCard() (*a2a.AgentCard, error) {
+	data := s.target.card
+	if s.opts.VerifyCard != nil {
+		var err error
+		if data, err = s.opts.VerifyCard(s.ctx, data); err != nil {
+			return nil, &client.CardError{Ref: s.target.ref, Err: err}
+		}
+	}
+	return client.ParseCard(data, s.target.ref)
 }
 
 // validate tells what is wrong with the card, and fails when it breaks the

@@ -74,6 +74,9 @@ func (a *app) cardsToLint(ctx context.Context, f *clientFlags, named string) ([]
 		return nil, err
 	}
 	defer end()
+	if s.target.card != nil {
+		return parseCard(s.target.card, s.target.ref)
+	}
 	found, err := client.Discover(s.ctx, s.target.ref, s.opts)
 	if err != nil {
 		return nil, s.discoveryFailure(err)
@@ -95,11 +98,16 @@ func readCard(file string) ([]*lintedCard, error) {
 	case len(data) > client.MaxCardSize:
 		return nil, failf(codeCardInvalid, "%s has more than %d bytes", file, client.MaxCardSize)
 	}
+	return parseCard(data, file)
+}
+
+// parseCard reads a card of any quality.
+func parseCard(data []byte, where string) ([]*lintedCard, error) {
 	var c a2a.AgentCard
 	if err := a2a.Unmarshal(data, &c); err != nil {
-		return nil, failf(codeCardInvalid, "%s is no agent card: %w", file, err)
+		return nil, failf(codeCardInvalid, "%s is no agent card: %w", where, err)
 	}
-	return []*lintedCard{{Card: file, card: &c}}, nil
+	return []*lintedCard{{Card: where, card: &c}}, nil
 }
 
 // builtCards returns the cards of the agents of a configuration; with a name,

@@ -116,6 +116,9 @@ func (a *app) rawCard(ctx context.Context, f *clientFlags, named string) (data [
 		return nil, "", nil, err
 	}
 	defer end()
+	if s.target.card != nil {
+		return s.target.card, s.target.ref, s.stranger, nil
+	}
 	s.opts.VerifyCard = func(_ context.Context, card []byte) ([]byte, error) {
 		data = card
 		return card, nil

@@ -114,7 +114,10 @@ func (o *conformanceFlags) options(s *session) (conformance.Options, error) {
 	opts := conformance.Options{
 		Reference: s.target.ref, Client: s.opts, Text: o.text, Webhook: o.webhook,
 		TaskTimeout: o.task, Total: o.client.timeout, Hide: s.secrets.hide,
-		Found: func(c *a2a.AgentCard) { s.card = c },
+		Found: func(c *a2a.AgentCard) { s.card = c }, Card: s.target.card,
+	}
+	if peers := s.target.peers; peers != nil {
+		opts.Adjust = func(c *a2a.AgentCard) *a2a.AgentCard { return peers.Adjust(s.target.said, c) }
 	}
 	if v, err := a2a.ParseVersion(o.client.version); err == nil && o.client.version != "" && v == a2a.Version03 {
 		return opts, usagef("conformance is about version 1.0; leave --a2a-version out")

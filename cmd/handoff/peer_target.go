@@ -22,11 +22,14 @@ func peerTarget(local *config.Config, name string) (target, error) {
 	}
 	d.Use(set)
 	p := local.Peers[name]
-	t := target{ref: p.Card.Ref(), said: name, peers: d, inline: p.Card.Inline() != nil}
+	t := target{ref: p.Card.Ref(), said: name, peers: d}
+	if t.card, err = d.OwnCard(name); err != nil {
+		return target{}, failf(codeCardNotFound, "%w", err)
+	}
 	if file, ok := p.Card.File(); ok {
 		t.ref = local.Path(file)
 	}
-	if t.inline {
+	if p.Card.Inline() != nil {
 		t.ref = name
 	}
 	t.secrets = append(t.secrets, p.Auth.Bearer.Reveal())

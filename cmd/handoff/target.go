@@ -26,7 +26,7 @@ type target struct {
 	said    string          // how a person names the agent: for the next command
 	token   string          // HANDOFF_TOKEN, when the agent is one of the node's
 	peers   *peer.Directory // of the configuration, when the agent is a peer; else nil
-	inline  bool            // its card is written out there
+	card    []byte          // of a peer whose card is in a file or written out; else nil
 	secrets []string        // of the peer, which are not shown
 }
 

@@ -41,6 +41,14 @@ func (t *watchedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // that cannot be used.
 func (r *run) discover(ctx context.Context) (*foundCard, error) {
 	found := &foundCard{}
+	if r.opts.Card != nil {
+		r.raw, r.report.Card = r.opts.Card, r.opts.Reference
+		r.card, found.err = client.ParseCard(r.raw, r.opts.Reference)
+		if r.card != nil {
+			r.report.Name = shorten(r.card.Name, 200)
+		}
+		return found, nil
+	}
 	opts := r.opts.Client
 	watched := *opts.HTTPClient
 	base := watched.Transport
@@ -124,6 +132,9 @@ type cardCheck struct {
 	findings []card.Finding
 }
 
+// notServed says why the way of a card is not looked at.
+const notServed = "the card is a file, or written out"
+
 func checkCardFound(_ context.Context, c *cardCheck, f *finding) {
 	f.Sent = "GET " + c.run.report.Card
 	if c.json == nil {
@@ -135,7 +146,7 @@ func checkCardFound(_ context.Context, c *cardCheck, f *finding) {
 
 func checkCardMedia(_ context.Context, c *cardCheck, f *finding) {
 	if c.found.header == nil {
-		f.skip("the card is a file")
+		f.skip(notServed)
 		return
 	}
 	if value := c.found.header.Get("Content-Type"); !isJSON(mediaType(c.found.header)) {
@@ -236,7 +247,7 @@ func checkCardEncrypted(_ context.Context, c *cardCheck, f *finding) {
 
 func checkCacheControl(_ context.Context, c *cardCheck, f *finding) {
 	if c.found.header == nil {
-		f.skip("the card is a file")
+		f.skip(notServed)
 		return
 	}
 	value := c.found.header.Get("Cache-Control")
@@ -249,7 +260,7 @@ func checkCacheControl(_ context.Context, c *cardCheck, f *finding) {
 
 func checkETag(_ context.Context, c *cardCheck, f *finding) {
 	if c.found.header == nil {
-		f.skip("the card is a file")
+		f.skip(notServed)
 		return
 	}
 	if c.found.header.Get("ETag") == "" {
@@ -270,7 +281,7 @@ func (c *cardCheck) ask(ctx context.Context, method string, header http.Header) 
 
 func checkNotModified(ctx context.Context, c *cardCheck, f *finding) {
 	if c.found.header == nil {
-		f.skip("the card is a file")
+		f.skip(notServed)
 		return
 	}
 	etag := c.found.header.Get("ETag")
@@ -291,7 +302,7 @@ func checkNotModified(ctx context.Context, c *cardCheck, f *finding) {
 
 func checkCORS(ctx context.Context, c *cardCheck, f *finding) {
 	if c.found.header == nil {
-		f.skip("the card is a file")
+		f.skip(notServed)
 		return
 	}
 	a := c.ask(ctx, http.MethodGet, http.Header{"Origin": {"https://browser.example"}})

@@ -44,6 +44,11 @@ const (
 type Options struct {
 	// Reference names the agent, as client.Discover takes it.
 	Reference string
+	// Card is the card itself, where the caller has it; Reference only names it then.
+	Card []byte
+	// Adjust returns the card whose interfaces are exercised, in the place of the one
+	// that was found; nil takes that.
+	Adjust func(*a2a.AgentCard) *a2a.AgentCard
 	// Client says how the card is found and how requests authenticate. Its
 	// HTTPClient, Credentials, Headers and Extensions go with every request;
 	// Transports, where there are any, are the bindings that are exercised.
@@ -96,7 +101,7 @@ func (o Options) withDefaults() Options {
 type run struct {
 	opts    Options
 	report  *Report
-	cardURL *url.URL // nil when the card is a file
+	cardURL *url.URL // nil when the card is a file, or given
 	raw     []byte   // the card as it came
 	card    *a2a.AgentCard
 	first   *probe // the first interface with a task, for the others to look at
@@ -114,6 +119,9 @@ func Run(ctx context.Context, opts Options) (*Report, error) {
 	}
 	r.checkCard(ctx, found)
 	if r.card != nil {
+		if r.opts.Adjust != nil {
+			r.card = r.opts.Adjust(r.card)
+		}
 		if r.opts.Found != nil {
 			r.opts.Found(r.card)
 		}

@@ -173,9 +173,9 @@ type route struct {
 // is not its own must be public, and gets no credentials (as with
 // client.Options.Origins).
 func (r *run) route(address *url.URL) route {
-	own := r.cardURL == nil || strings.EqualFold(r.cardURL.Hostname(), address.Hostname())
+	own := r.cardURL == nil || strings.EqualFold(r.cardURL.Hostname(), address.Hostname()) || r.listed(address, false)
 	out := route{credentials: r.opts.Client.Credentials}
-	if r.cardURL != nil && out.credentials != nil && !netguard.SameOrigin(r.cardURL, address) && !r.listed(address) {
+	if r.cardURL != nil && out.credentials != nil && !netguard.SameOrigin(r.cardURL, address) && !r.listed(address, true) {
 		out.credentials, out.why = nil, "the card is of another origin, so that no credentials go there"
 	}
 	if own {
@@ -190,10 +190,11 @@ func (r *run) route(address *url.URL) route {
 	return out
 }
 
-// listed reports whether the user has named the origin of an address.
-func (r *run) listed(address *url.URL) bool {
+// listed reports whether the user has named the origin of an address, or, with all,
+// any origin.
+func (r *run) listed(address *url.URL, all bool) bool {
 	for _, origin := range r.opts.Client.Origins {
-		if u, err := url.Parse(origin); origin == "*" || err == nil && netguard.SameOrigin(u, address) {
+		if u, err := url.Parse(origin); all && origin == "*" || err == nil && netguard.SameOrigin(u, address) {
 			return true
 		}
 	}

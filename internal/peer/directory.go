@@ -405,6 +405,30 @@ func (d *Directory) ClientOptions(name string, user User) (client.Options, error
 	return opts, nil
 }
 
+// OwnCard returns the bytes of a card in a file or one that is written out, and nil
+// for one that is at a URL.
+func (d *Directory) OwnCard(name string) ([]byte, error) {
+	e, err := d.find(name)
+	if err != nil || e.source == nil {
+		return nil, err
+	}
+	data, err := e.source()
+	if err != nil {
+		return nil, &FieldError{"card", err}
+	}
+	return data, nil
+}
+
+// Adjust returns a card of a peer as it is used: at the address and for the tenant
+// that the configuration says.
+func (d *Directory) Adjust(name string, card *a2a.AgentCard) *a2a.AgentCard {
+	e, err := d.find(name)
+	if err != nil {
+		return card
+	}
+	return adjust(card, e.config)
+}
+
 // adjust returns the card as it is used: at the address and for the tenant that
 // the configuration says.
 func adjust(card *a2a.AgentCard, p *config.Peer) *a2a.AgentCard {
