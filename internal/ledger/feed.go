@@ -126,7 +126,7 @@ func (w *work) follows(ctx context.Context, f *feed) (how pass, events int, err 
 			if how, err := w.takes(ctx, e.event); err != nil || how != passCut {
 				return how, events, err
 			}
-			if time.Since(w.saved) > seenEvery {
+			if w.d.RemoteState != w.savedState || time.Since(w.saved) > seenEvery {
 				if err := w.save(ctx, nil); err != nil {
 					return passCut, events, err
 				}

@@ -94,6 +94,7 @@ func (w *work) see(ctx context.Context) error {
 func (w *work) silent(ctx context.Context, err error) error {
 	if errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) && w.d.Attempts+1 >= maxGone {
 		w.d.Attempts++
+		w.d.Channel = store.ChannelNone
 		w.d.Error = w.redactor().explain(err)
 		if err := w.save(ctx, nil); err != nil {
 			return err
@@ -103,6 +104,7 @@ func (w *work) silent(ctx context.Context, err error) error {
 	}
 	if illegible(err) && w.d.Attempts+1 >= maxGone {
 		w.d.Attempts++
+		w.d.Channel = store.ChannelNone
 		w.d.Error = w.redactor().explain(err)
 		if err := w.save(ctx, nil); err != nil {
 			return err

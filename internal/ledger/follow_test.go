@@ -330,6 +330,9 @@ func TestAPeerThatForgetsItsTask(t *testing.T) {
 	if !strings.Contains(texts(task), "does not know its task any more") {
 		t.Errorf("it says %q", texts(task))
 	}
+	if d := b.row(id); d.Channel != store.ChannelNone {
+		t.Errorf("the channel is %v", d.Channel)
+	}
 }
 
 // A peer that is silent while it is polled comes into the inbox once, and out of it

@@ -65,6 +65,7 @@ type faultyPeer struct {
 	on        func(task *peerTask, m *a2a.Message, fresh bool)
 	dedupes   bool
 	forgetful bool          // hides the history
+	renews    bool          // makes a new task of a message to one that it does not have
 	newIDs    bool          // gives the message of a status a new id whenever it is asked
 	behind    bool          // begins the stream of an answer with the task as it was
 	twice     bool          // tells in a subscription the last chunk again
@@ -418,7 +419,7 @@ func (p *faultyPeer) send(w http.ResponseWriter, r *http.Request, q *rpc, f faul
 				t = other
 			}
 		}
-	case m.TaskID != "" && (t == nil || t.Status.State.Terminal()):
+	case m.TaskID != "" && (t == nil && !p.renews || t != nil && t.Status.State.Terminal()):
 		p.mu.Unlock()
 		reply(w, q.ID, nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The task is over"))
 		return

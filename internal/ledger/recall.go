@@ -26,6 +26,9 @@ func (l *Ledger) Recall(ctx context.Context, job *store.Job) error {
 	}
 	switch {
 	case d.Recalled || d.RemoteState.Terminal():
+		if d.Channel != store.ChannelNone {
+			return l.commitOver(ctx, job, d, nil)
+		}
 		return l.finish(ctx, job)
 	case d.RemoteTask == "" && (d.Message == "" || d.Send == store.SendUnsent):
 		return l.recalled(ctx, job, d) // the peer never had it
@@ -175,6 +178,7 @@ func (l *Ledger) commitOver(ctx context.Context, job *store.Job, d *store.Delega
 	case next == nil && (d.Send == store.SendUnknown || d.Send == store.SendSending):
 		d.Send = store.SendLost
 	}
+	d.Channel = store.ChannelNone // nobody follows it any more
 	c := &store.Change{Task: d.TaskKey, Delegation: d, Finish: job.ID, Guard: store.Guard{NoLease: true}}
 	if next != nil {
 		c.Jobs = []store.Job{*next}

@@ -226,7 +226,7 @@ func (w *work) accepted(ctx context.Context, e *a2a.StreamResponse) error {
 	if errors.Is(err, store.ErrConflict) { // canceled in this very moment
 		err = errors.Join(err, w.l.leave(w.d))
 	}
-	w.saved = time.Now()
+	w.saved, w.savedState = time.Now(), state
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -350,7 +350,7 @@ func (w *work) unreadable(ctx context.Context, err error) (more bool, _ error) {
 		}
 		return true, w.save(ctx, nil)
 	}
-	w.d.Error = w.redactor().explain(err)
+	w.d.Error, w.d.Channel = w.redactor().explain(err), store.ChannelNone
 	if err := w.save(ctx, nil); err != nil {
 		return false, err
 	}

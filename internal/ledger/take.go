@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -147,6 +149,9 @@ func (w *work) status(ctx context.Context, s *a2a.TaskStatus, digest string) err
 	if !state.Terminal() && !state.Interrupted() {
 		if d := statusDigest(s); len(c.Parts) > 0 && saidPart(d) != saidPart(w.said) {
 			w.said = d
+			if said, err := w.saidBefore(c); err != nil || said {
+				return err
+			}
 			return w.emit(agent.Step{Working: c})
 		}
 		return nil
@@ -178,6 +183,31 @@ func (w *work) status(ctx context.Context, s *a2a.TaskStatus, digest string) err
 		return err
 	}
 	return w.end(ctx, w.ending(state, s.Message, c))
+}
+
+// saidBefore reports whether a status is what the task has said last already: the
+// row need not know of it when the process before this one has died.
+func (w *work) saidBefore(c *agent.Content) (bool, error) {
+	if w.asked || w.t.Number == 1 && w.t.Attempt == 1 {
+		return false, nil
+	}
+	w.asked = true
+	history, err := w.t.History()
+	if err != nil {
+		return false, err
+	}
+	for _, m := range slices.Backward(history) {
+		if m.Role != a2a.RoleAgent {
+			return false, nil
+		}
+		if !strings.HasPrefix(m.Text(), w.waited()) { // that is of our own
+			of := func(parts []a2a.Part) string {
+				return saidPart(statusDigest(&a2a.TaskStatus{Message: &a2a.Message{Parts: parts}}))
+			}
+			return of(m.Parts) == of(c.Parts), nil
+		}
+	}
+	return false, nil
 }
 
 // ending is the step that a terminal or interrupted state of the peer becomes.

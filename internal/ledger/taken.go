@@ -8,6 +8,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/store"
 )
 
 // ReceivedError says that a peer has sent more for a delegation than is taken.
@@ -68,7 +69,7 @@ func (w *work) remember() error {
 // exceeded ends a delegation whose peer has sent too much. The engine lets it be
 // told to cancel.
 func (w *work) exceeded(ctx context.Context, limit *ReceivedError) error {
-	w.d.Error = limit.Error()
+	w.d.Error, w.d.Channel = limit.Error(), store.ChannelNone
 	if err := w.save(ctx, nil); err != nil {
 		return err
 	}

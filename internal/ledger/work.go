@@ -41,8 +41,11 @@ type work struct {
 	resumed bool
 	said    string // digest of the status that was told last
 	over    bool   // the step that ends the turn was emitted
+	asked   bool   // it was looked at what the task has said last
 	saved   time.Time
-	hasten  bool // a decision was made: the peer may go on soon
+	// savedState is the state of the peer's task that the row has.
+	savedState a2a.TaskState
+	hasten     bool // a decision was made: the peer may go on soon
 
 	mem, noted memory // private state, as it is and as it was written
 	cut        *redactor
@@ -120,6 +123,9 @@ func (w *work) run(ctx context.Context) error {
 	}
 	for i := range pending {
 		w.address(ctx, &pending[i])
+		if gone, err := w.forgotten(ctx, &pending[i]); err != nil || gone {
+			return err
+		}
 		more, err := w.deliver(ctx, &pending[i], i == len(pending)-1)
 		if err != nil || w.over || !more {
 			return err
@@ -188,6 +194,30 @@ func (w *work) heard(ctx context.Context) {
 		w.l.unstick(ctx, w.d)
 	}
 	w.d.Seen, w.d.Attempts, w.d.Error = time.Now(), 0, ""
+	if w.d.RemoteTask != "" {
+		w.l.seen.add(sightOf(w.d), sightKept)
+	}
+}
+
+// sightKept is for how long it is believed that the peer has a task that it has
+// told of.
+const sightKept = time.Second
+
+// sightOf is the key under which it is remembered that the peer has its task.
+func sightOf(d *store.Delegation) string { return "sight " + d.Task + " " + d.RemoteTask }
+
+// forgotten looks whether the peer still has the task that a message is for, since
+// some make a new one of an answer to a task that they have forgotten. It ends the
+// turn of a task that is not there.
+func (w *work) forgotten(ctx context.Context, o *outgoing) (bool, error) {
+	if o.message.TaskID == "" || w.l.seen.has(sightOf(w.d)) {
+		return false, nil
+	}
+	_, err := w.get(ctx)
+	if isAnswer(err) && errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) {
+		return true, w.silent(ctx, err)
+	}
+	return false, nil // what is wrong with it shows when the message is sent
 }
 
 // trouble says that a call has failed, and tells our user once of each kind of
@@ -199,8 +229,11 @@ func (w *work) trouble(err error) error {
 		return nil
 	}
 	w.d.Error = text
-	return w.emit(agent.Step{Working: agent.Say("The peer " + w.d.Peer + " is waited for: " + text + ".")})
+	return w.emit(agent.Step{Working: agent.Say(w.waited() + text + ".")})
 }
+
+// waited begins the texts that say why nothing comes of the peer.
+func (w *work) waited() string { return "The peer " + w.d.Peer + " is waited for: " }
 
 // save makes the row durable, after everything that was emitted before it.
 func (w *work) save(ctx context.Context, item *store.InboxItem, jobs ...store.Job) error {
@@ -210,7 +243,7 @@ func (w *work) save(ctx context.Context, item *store.InboxItem, jobs ...store.Jo
 	if err := w.book.Save(ctx, w.d, engine.With{Jobs: jobs, Item: item}); err != nil {
 		return err
 	}
-	w.saved = time.Now()
+	w.saved, w.savedState = time.Now(), w.d.RemoteState
 	for i := range jobs {
 		w.l.opts.Due(jobs[i].Due)
 	}
@@ -224,6 +257,7 @@ func (w *work) unreachable(ctx context.Context, err error) error {
 	}
 	w.observe(0, err)
 	if lasting(err) && w.d.RemoteTask == "" && !w.uncertain() {
+		w.d.Channel = store.ChannelNone
 		w.d.Error = w.redactor().explain(err)
 		if err := w.save(ctx, nil); err != nil {
 			return err
@@ -382,7 +416,7 @@ func (w *work) decide(ctx context.Context) (done bool, err error) {
 	}
 	task, err := w.get(ctx)
 	if err != nil {
-		return true, w.later(ctx, err)
+		return true, w.silent(ctx, err)
 	}
 	if task.Status.State != a2a.StateAuthRequired { // it has gone on without
 		if w.d.Message == id {
