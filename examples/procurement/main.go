@@ -58,11 +58,11 @@ func play(ctx context.Context, out io.Writer, logs bool) (err error) {
 	return tell(ctx, out, c)
 }
 
-// build compiles the command line and the three agents into a directory.
+// build compiles the command line and the programs of the example into a directory.
 func build(ctx context.Context, dir string, out io.Writer) error {
 	const module = "handoff.example/handoff"
 	began := time.Now()
-	for _, pkg := range []string{"/cmd/handoff", packages + buyer, packages + supplier, packages + finance} {
+	for _, pkg := range append([]string{"/cmd/handoff"}, binaries...) {
 		cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(dir, path.Base(pkg)+exe), module+pkg)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build %s: %w\n%s", pkg, err, strings.TrimSpace(string(text)))
@@ -70,6 +70,12 @@ func build(ctx context.Context, dir string, out io.Writer) error {
 		_, _ = fmt.Fprintf(out, "%6.2f s  %s\n", time.Since(began).Seconds(), path.Base(pkg))
 	}
 	return nil
+}
+
+// binaries are the programs of the example.
+var binaries = []string{
+	packages + buyer, packages + supplier, packages + finance,
+	packages + "erp-read", packages + "erp-draft", packages + "erp-post", packages + "books",
 }
 
 const packages = "/examples/procurement/"

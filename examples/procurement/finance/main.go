@@ -18,19 +18,21 @@ import (
 	"handoff.example/handoff"
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/examples/procurement/toolclient"
 )
 
 func main() {
 	file := flag.String("c", "examples/procurement/finance.yaml", "the configuration `file`")
+	books := flag.String("books", "http://127.0.0.1:8087/mcp", "the `URL` of finance's own MCP server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := serve(ctx, *file); err != nil {
+	if err := serve(ctx, *file, toolclient.Server{URL: *books, Key: os.Getenv("BOOKS_KEY")}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func serve(ctx context.Context, file string) error {
+func serve(ctx context.Context, file string, books toolclient.Server) error {
 	config, err := handoff.LoadConfig(file)
 	if err != nil {
 		return err
@@ -42,16 +44,17 @@ func serve(ctx context.Context, file string) error {
 	card := handoff.NewCard("Credit Agent", "Says whether a purchase is within the credit limit", "1.2.0", handoff.Skill{
 		ID: "credit", Name: "Credit check", Description: "Grants the credit for a purchase order", Tags: []string{"credit", "finance"},
 	})
-	card.OnInterrupt = "resume" // what is granted is the task's result, and nothing else
+	card.OnInterrupt = "resume" // what is granted is booked once
 	card.Grants = "caller"      // who buys approves as well, by the grant extension
-	if err := node.Handle("finance", card, credit); err != nil {
+	if err := node.Handle("finance", card, (&creditor{books}).credit); err != nil {
 		return errors.Join(err, node.Shutdown(ctx))
 	}
 	return node.ListenAndServe(ctx)
 }
 
-// limit is the amount, in rupiah, up to which nobody is asked.
-const limit = 25_000_000
+// creditor has its books behind an MCP server that nobody else can reach: who buys
+// sees an agent, and no tool.
+type creditor struct{ books toolclient.Server }
 
 type request struct {
 	PurchaseOrder string `json:"purchaseOrder"`
@@ -60,21 +63,29 @@ type request struct {
 
 // credit is the agent. Only a grant gets past the limit: whatever else is sent
 // while one is wanted, it is wanted again.
-func credit(_ context.Context, t *handoff.Turn) error {
+func (c *creditor) credit(ctx context.Context, t *handoff.Turn) error {
 	r, err := wanted(t)
 	switch {
 	case err != nil:
 		return err
 	case r.PurchaseOrder == "" || r.Amount <= 0:
 		return t.Reject("Say for what, as data: purchaseOrder, amount.")
-	case r.Amount <= limit:
-		return grant(t, r, "within the limit")
-	case t.Cause != agent.CauseGrant:
-		return authorize(t, r)
-	case !t.Grant.Approved:
+	case t.Cause == agent.CauseGrant && t.Grant.Approved:
+		return c.grant(ctx, t, r, "approved: "+t.Grant.Note)
+	case t.Cause == agent.CauseGrant:
 		return t.Reject("The credit was not approved. " + t.Grant.Note)
 	}
-	return grant(t, r, "approved: "+t.Grant.Note)
+	var v struct {
+		Limit  int  `json:"limit"`
+		Within bool `json:"within"`
+	}
+	if err := c.books.Call(ctx, "credit_limit", "", r, &v); err != nil {
+		return err
+	}
+	if v.Within {
+		return c.grant(ctx, t, r, "within the limit")
+	}
+	return authorize(t, r, v.Limit)
 }
 
 // wanted returns what the first message asked for, which later turns have as the
@@ -91,7 +102,7 @@ func wanted(t *handoff.Turn) (r request, err error) {
 	return r, nil
 }
 
-func authorize(t *handoff.Turn, r request) error {
+func authorize(t *handoff.Turn, r request, limit int) error {
 	state, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -105,7 +116,10 @@ func authorize(t *handoff.Turn, r request) error {
 	}})
 }
 
-func grant(t *handoff.Turn, r request, why string) error {
+func (c *creditor) grant(ctx context.Context, t *handoff.Turn, r request, why string) error {
+	if err := c.books.Call(ctx, "book_credit", "", r, new(request)); err != nil {
+		return err
+	}
 	document, err := json.Marshal(map[string]any{"purchaseOrder": r.PurchaseOrder, "amount": r.Amount, "why": why}, json.Deterministic(true))
 	if err != nil {
 		return err
