@@ -84,7 +84,7 @@ func newWalker(t *testing.T, name string) *walker {
 	}
 	link(t, handoff, filepath.Join(w.root, "bin", "handoff"))
 	var ports []string
-	for i := range 4 {
+	for i := range 8 {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

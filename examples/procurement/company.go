@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -24,38 +27,50 @@ var configurations embed.FS
 // exe ends the name of a program.
 var exe = map[bool]string{true: ".exe"}[runtime.GOOS == "windows"]
 
-// The three agents, each a process with an identity, a store and keys of its own.
+// The processes of the example. Each agent is a node with an identity, a store and
+// keys of its own; books is the MCP server that finance has behind it.
 const (
 	buyer    = "buyer"
 	supplier = "supplier"
 	finance  = "finance"
+	books    = "books"
 )
 
-// files are their configurations.
+// processes are all of them, in the order in which they start.
+var processes = []string{books, supplier, finance, buyer}
+
+// files are the configurations of the nodes.
 var files = map[string]string{buyer: "handoff.yaml", supplier: "supplier.yaml", finance: "finance.yaml"}
 
-// company is the three agents, in a directory with their files.
+// addresses are where the example listens when it is run by hand.
+var addresses = map[string]string{
+	buyer: "127.0.0.1:8080", supplier: "127.0.0.1:8081", finance: "127.0.0.1:8082", "desk": "127.0.0.1:8083", books: "127.0.0.1:8087",
+}
+
+// company is the processes, in a directory with their files.
 type company struct {
 	dir, programs string
-	address       map[string]string // of the buyer's agent, and of its desk
-	env           []string          // the keys that the buyer has
+	address       map[string]string
+	keys          map[string][]string // variables with the keys that a process has
 	running       map[string]*exec.Cmd
 	log           io.Writer
 }
 
 // found writes the configurations into a directory, with ports that are free.
 func found(dir, programs string) (*company, error) {
-	c := &company{dir: dir, programs: programs, address: map[string]string{}, running: map[string]*exec.Cmd{}, log: io.Discard}
+	c := &company{dir: dir, programs: programs, address: map[string]string{}, keys: map[string][]string{}, running: map[string]*exec.Cmd{}, log: io.Discard}
 	var ports []string
-	for i, name := range []string{buyer, supplier, finance, "desk"} {
+	for name, usual := range addresses {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("look for a free port: %w", err)
 		}
 		defer listener.Close()
 		c.address[name] = listener.Addr().String()
-		ports = append(ports, fmt.Sprintf("127.0.0.1:%d", 8080+i), c.address[name])
+		ports = append(ports, usual, c.address[name])
 	}
+	c.keys[books] = []string{"BOOKS_KEY=" + rand.Text()}
+	c.keys[finance] = slices.Clone(c.keys[books])
 	for _, file := range files {
 		text, err := configurations.ReadFile(file)
 		if err != nil {
@@ -70,14 +85,23 @@ func found(dir, programs string) (*company, error) {
 
 func (c *company) file(name string) string { return filepath.Join(c.dir, name) }
 
-// start starts an agent and returns when it is ready.
-func (c *company) start(ctx context.Context, name string) error {
-	args := []string{"-c", c.file(files[name])}
-	if name == buyer {
-		args = append(args, "-erp", c.file("erp.db"), "-desk", c.address["desk"])
+// arguments are those of the program of a process.
+func (c *company) arguments(name string) []string {
+	switch name {
+	case buyer:
+		return []string{"-c", c.file(files[name]), "-erp", c.file("erp.db"), "-desk", c.address["desk"]}
+	case finance:
+		return []string{"-c", c.file(files[name]), "-books", "http://" + c.address[books] + "/mcp"}
+	case books:
+		return []string{"-books", c.file("books.db"), "-listen", c.address[books]}
 	}
-	cmd := exec.Command(filepath.Join(c.programs, name+exe), args...) //nolint:noctx // it is killed when the story says so
-	cmd.Env = append(os.Environ(), c.env...)
+	return []string{"-c", c.file(files[name])}
+}
+
+// start starts a process and returns when it is ready.
+func (c *company) start(ctx context.Context, name string) error {
+	cmd := exec.Command(filepath.Join(c.programs, name+exe), c.arguments(name)...) //nolint:noctx // it is killed when the story says so
+	cmd.Env = append(os.Environ(), c.keys[name]...)
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -90,7 +114,7 @@ func (c *company) start(ctx context.Context, name string) error {
 	var said strings.Builder
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		_, _ = fmt.Fprintf(io.MultiWriter(&said, c.log), "%s: %s\n", name, lines.Text())
-		if strings.Contains(lines.Text(), "The node is ready") {
+		if ready.MatchString(lines.Text()) {
 			go func() {
 				for lines.Scan() {
 					_, _ = fmt.Fprintf(c.log, "%s: %s\n", name, lines.Text())
@@ -102,7 +126,10 @@ func (c *company) start(ctx context.Context, name string) error {
 	return fmt.Errorf("%s ended before it was ready: %s", name, said.String())
 }
 
-// kill ends an agent as kill -9 does, which it cannot hear.
+// ready is what a process says when it listens.
+var ready = regexp.MustCompile(`The (node|tool server) is ready`)
+
+// kill ends a process as kill -9 does, which it cannot hear.
 func (c *company) kill(name string) (pid int) {
 	cmd := c.running[name]
 	delete(c.running, name)
@@ -115,16 +142,19 @@ func (c *company) kill(name string) (pid int) {
 }
 
 func (c *company) close() {
-	for _, name := range []string{buyer, supplier, finance} {
+	for _, name := range processes {
 		c.kill(name)
 	}
 }
 
-// open starts the three, and gives the buyer a key of each of the others.
+// open starts all, and gives the buyer a key of each of the others.
 func (c *company) open(ctx context.Context) error {
-	for _, name := range []string{supplier, finance} {
+	for _, name := range processes {
 		if err := c.start(ctx, name); err != nil {
 			return err
+		}
+		if name != supplier && name != finance {
+			continue
 		}
 		var made struct {
 			Key string `json:"key"`
@@ -132,9 +162,9 @@ func (c *company) open(ctx context.Context) error {
 		if err := c.ask(ctx, name, &made, "keys", "create", "--subject", buyer); err != nil {
 			return err
 		}
-		c.env = append(c.env, strings.ToUpper(name)+"_KEY="+made.Key)
+		c.keys[buyer] = append(c.keys[buyer], strings.ToUpper(name)+"_KEY="+made.Key)
 	}
-	return c.start(ctx, buyer)
+	return nil
 }
 
 // ask runs a command of handoff for an agent's node and reads what it prints.

@@ -59,11 +59,11 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// Each of the three is killed with SIGKILL at every turn of the story, and at once
+// Each process is killed with SIGKILL at every turn of the story, and at once
 // after each answer. In the end there is one order, one quote and one credit.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	for _, victim := range []string{buyer, supplier, finance} {
+	for _, victim := range processes {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
 			c := founded(t)

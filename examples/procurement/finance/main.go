@@ -61,68 +61,87 @@ type request struct {
 	Amount        int    `json:"amount"`
 }
 
+// work is the state of a task: what was asked for, and why it is granted.
+type work struct {
+	Request request `json:"request"`
+	Why     string  `json:"why,omitzero"`
+}
+
 // credit is the agent. Only a grant gets past the limit: whatever else is sent
 // while one is wanted, it is wanted again.
 func (c *creditor) credit(ctx context.Context, t *handoff.Turn) error {
-	r, err := wanted(t)
-	switch {
-	case err != nil:
-		return err
-	case r.PurchaseOrder == "" || r.Amount <= 0:
-		return t.Reject("Say for what, as data: purchaseOrder, amount.")
-	case t.Cause == agent.CauseGrant && t.Grant.Approved:
-		return c.grant(ctx, t, r, "approved: "+t.Grant.Note)
-	case t.Cause == agent.CauseGrant:
-		return t.Reject("The credit was not approved. " + t.Grant.Note)
-	}
-	var v struct {
-		Limit  int  `json:"limit"`
-		Within bool `json:"within"`
-	}
-	if err := c.books.Call(ctx, "credit_limit", "", r, &v); err != nil {
-		return err
-	}
-	if v.Within {
-		return c.grant(ctx, t, r, "within the limit")
-	}
-	return authorize(t, r, v.Limit)
-}
-
-// wanted returns what the first message asked for, which later turns have as the
-// state of the task.
-func wanted(t *handoff.Turn) (r request, err error) {
-	if t.State != nil {
-		return r, json.Unmarshal(t.State, &r)
-	}
-	for _, p := range t.Messages[len(t.Messages)-1].Parts {
-		if p.Kind == a2a.PartData {
-			return r, json.Unmarshal(p.Data, &r)
-		}
-	}
-	return r, nil
-}
-
-func authorize(t *handoff.Turn, r request, limit int) error {
-	state, err := json.Marshal(r)
+	w, err := wanted(t)
 	if err != nil {
 		return err
 	}
-	if err := t.SetState(state); err != nil {
-		return err
+	if r := w.Request; r.PurchaseOrder == "" || r.Amount <= 0 {
+		return t.Reject("Say for what, as data: purchaseOrder, amount.")
 	}
-	text := fmt.Sprintf("%s is IDR %d, more than %d. May it be bought on credit?", r.PurchaseOrder, r.Amount, limit)
-	return t.Emit(agent.Step{Authorize: &agent.Authorize{
-		Content: *agent.Say(text), Operation: "credit " + r.PurchaseOrder, Expires: time.Now().Add(48 * time.Hour),
-	}})
-}
-
-func (c *creditor) grant(ctx context.Context, t *handoff.Turn, r request, why string) error {
-	if err := c.books.Call(ctx, "book_credit", "", r, new(request)); err != nil {
-		return err
+	if t.Cause == agent.CauseGrant {
+		if !t.Grant.Approved {
+			return t.Reject("The credit was not approved. " + t.Grant.Note)
+		}
+		w.Why = "approved: " + t.Grant.Note
 	}
-	document, err := json.Marshal(map[string]any{"purchaseOrder": r.PurchaseOrder, "amount": r.Amount, "why": why}, json.Deterministic(true))
+	if w.Why == "" {
+		var v struct {
+			Limit  int  `json:"limit"`
+			Within bool `json:"within"`
+		}
+		switch err := c.books.Call(ctx, "credit_limit", "", w.Request, &v); {
+		case err != nil:
+			return later(t, w, err)
+		case !v.Within:
+			return authorize(t, w, v.Limit)
+		}
+		w.Why = "within the limit"
+	}
+	if err := c.books.Call(ctx, "book_credit", "", w.Request, new(request)); err != nil {
+		return later(t, w, err)
+	}
+	document, err := json.Marshal(map[string]any{"purchaseOrder": w.Request.PurchaseOrder, "amount": w.Request.Amount, "why": w.Why}, json.Deterministic(true))
 	if err != nil {
 		return err
 	}
 	return t.Emit(agent.Step{Artifact: &agent.Artifact{ID: "credit", Name: "Credit", Parts: []a2a.Part{a2a.Data(document)}, Last: true}})
+}
+
+// wanted returns what the first message asked for, which later turns have as the
+// state of the task.
+func wanted(t *handoff.Turn) (w work, err error) {
+	if t.State != nil {
+		return w, json.Unmarshal(t.State, &w)
+	}
+	for _, p := range t.Messages[len(t.Messages)-1].Parts {
+		if p.Kind == a2a.PartData {
+			return w, json.Unmarshal(p.Data, &w.Request)
+		}
+	}
+	return w, nil
+}
+
+func keep(t *handoff.Turn, w work) error {
+	state, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	return t.SetState(state)
+}
+
+// later ends the turn where the books cannot be reached. The next asks again.
+func later(t *handoff.Turn, w work, err error) error {
+	if !errors.Is(err, toolclient.ErrLater) {
+		return err
+	}
+	return errors.Join(keep(t, w), t.Wait(time.Second))
+}
+
+func authorize(t *handoff.Turn, w work, limit int) error {
+	if err := keep(t, w); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s is IDR %d, more than %d. May it be bought on credit?", w.Request.PurchaseOrder, w.Request.Amount, limit)
+	return t.Emit(agent.Step{Authorize: &agent.Authorize{
+		Content: *agent.Say(text), Operation: "credit " + w.Request.PurchaseOrder, Expires: time.Now().Add(48 * time.Hour),
+	}})
 }

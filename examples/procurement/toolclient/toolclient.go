@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,11 +25,19 @@ const (
 	timeout         = 5040
 )
 
-// patience is how long a server may be gone.
-const patience = time.Minute
+// The codes of the SDK for a connection that has ended are between these.
+const (
+	rejected = -32005
+	closing  = -32003
+)
 
-// ErrKey says that a server does not know the key.
-var ErrKey = errors.New("the key is refused")
+var (
+	// ErrLater says that the same call can be made again: a person has not decided
+	// yet, or nobody has answered.
+	ErrLater = errors.New("the call can be made again")
+	// ErrKey says that a server does not know the key.
+	ErrKey = errors.New("the key is refused")
+)
 
 // Server is an MCP server, or the gateway in front of some.
 type Server struct {
@@ -43,42 +50,36 @@ type RefusedError struct{ Tool, Text string }
 
 func (e *RefusedError) Error() string { return e.Tool + ": " + e.Text }
 
-// Call calls a tool that can be called again, since it only reads, is idempotent or
-// the call has an idempotency key, and reads its structured result into out. The same
-// call is made again while the server is gone, for a minute, and while it waits for a
-// person, until that one has decided or ctx ends.
+// Call calls a tool and reads its structured result into out. It is for tools that
+// can be called again, since they only read, are idempotent, or the call has an
+// idempotency key. Such a call fails with ErrLater, or for good.
 func (s Server) Call(ctx context.Context, tool, idempotencyKey string, arguments, out any) error {
-	gone := time.Now().Add(patience)
-	for {
-		err := s.once(ctx, tool, idempotencyKey, arguments, out)
-		again, waits := repeatable(err)
-		if waits {
-			gone = time.Now().Add(patience)
-		}
-		if !again || time.Now().After(gone) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
-		}
+	err := s.once(ctx, tool, idempotencyKey, arguments, out)
+	if err == nil || ctx.Err() != nil || !repeatable(err) {
+		return err
 	}
+	return fmt.Errorf("%w: %w", ErrLater, err)
 }
 
-// repeatable says whether a call that has failed is made again, and whether a person
-// is why.
-func repeatable(err error) (again, waits bool) {
+func repeatable(err error) bool {
 	var refused *RefusedError
 	var answer *jsonrpc.Error
 	switch {
-	case err == nil, errors.As(err, &refused), errors.Is(err, ErrKey):
-		return false, false
+	case errors.As(err, &refused), errors.Is(err, ErrKey), errors.Is(err, errResult):
+		return false
+	case errors.Is(err, errConnect):
+		return true
 	case errors.As(err, &answer):
-		return answer.Code == approvalPending || answer.Code == unavailable || answer.Code == timeout, answer.Code == approvalPending
+		return answer.Code == approvalPending || answer.Code == unavailable || answer.Code == timeout ||
+			rejected <= answer.Code && answer.Code <= closing
 	}
-	return true, false // nobody has answered
+	return true // nobody has answered
 }
+
+var (
+	errConnect = errors.New("the server cannot be reached")
+	errResult  = errors.New("the result is not as it should be")
+)
 
 func (s Server) once(ctx context.Context, tool, idempotencyKey string, arguments, out any) (err error) {
 	session, err := s.Connect(ctx)
@@ -102,7 +103,7 @@ func (s Server) once(ctx context.Context, tool, idempotencyKey string, arguments
 		err = json.Unmarshal(structured, out)
 	}
 	if err != nil {
-		return fmt.Errorf("read result of %s: %w", tool, err)
+		return fmt.Errorf("%w: %s: %w", errResult, tool, err)
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (s Server) Connect(ctx context.Context) (*mcp.ClientSession, error) {
 		Endpoint: s.URL, HTTPClient: &http.Client{Transport: withKey(s.Key)}, DisableStandaloneSSE: true, MaxRetries: -1,
 	}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", s.URL, err)
+		return nil, fmt.Errorf("%w: %s: %w", errConnect, s.URL, err)
 	}
 	return session, nil
 }
