@@ -1,0 +1,223 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"handoff.example/handoff/internal/mcp"
+	"handoff.example/handoff/internal/netguard"
+)
+
+// document is an answer that is one JSON document. A small one was read and held
+// against its request before anybody sees it.
+type document struct {
+	*httpAnswer
+	message *mcp.Message // nil: it is larger, and was not read to its end
+	head    []byte       // what was read
+	rest    io.ReadCloser
+	length  int64
+	over    bool
+}
+
+func (a *httpAnswer) document() (Answer, error) {
+	length := a.response.ContentLength
+	if length > a.h.resultBytes {
+		return nil, a.h.badAnswer(&netguard.TooLargeError{Limit: a.h.resultBytes})
+	}
+	d := &document{httpAnswer: a, length: length, rest: netguard.MaxBytes(a.response.Body, a.h.resultBytes)}
+	size := int64(512)
+	if length >= 0 {
+		size = min(length, maxHead)
+	}
+	head := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	n, err := io.CopyN(head, d.rest, maxHead+1)
+	d.head = head.Bytes()
+	switch {
+	case err == nil && a.request.Method == mcp.MethodListTools:
+		if err = d.whole(); err != nil { // what is in it is needed
+			return nil, a.fail(err)
+		}
+	case err == nil:
+		return d, nil
+	case err != io.EOF:
+		return nil, a.fail(err)
+	case length >= 0 && n != length:
+		return nil, a.fail(io.ErrUnexpectedEOF)
+	}
+	if err := d.read(); err != nil {
+		return nil, err
+	}
+	if a.request.Method == mcp.MethodListTools {
+		return &said{left: []*mcp.Message{d.message}}, a.Close()
+	}
+	return d, nil
+}
+
+// whole reads what is left.
+func (d *document) whole() error {
+	rest, err := io.ReadAll(d.rest)
+	if err != nil {
+		return err
+	}
+	d.head = append(d.head, rest...)
+	return nil
+}
+
+// read takes what was read for the answer.
+func (d *document) read() error {
+	m, err := d.h.scanResponse(d.head, d.request.ID)
+	if err != nil {
+		return err
+	}
+	d.message, err = d.checked(m)
+	return err
+}
+
+// Next returns the response.
+func (d *document) Next() (*mcp.Message, error) {
+	if d.over {
+		return nil, io.EOF
+	}
+	d.over = true
+	if d.message == nil {
+		if err := d.whole(); err != nil {
+			return nil, d.fail(err)
+		}
+		if err := d.read(); err != nil {
+			return nil, err
+		}
+	}
+	d.patience.stop()
+	return d.message, nil
+}
+
+// Raw returns the document.
+func (d *document) Raw() (io.Reader, int64) {
+	if d.message != nil {
+		d.patience.stop()
+		return bytes.NewReader(d.message.Body), int64(len(d.message.Body))
+	}
+	return &verified{
+		body: io.MultiReader(bytes.NewReader(d.head), &patientReader{d}), id: d.request.ID,
+		check: func(kind string, result bool) error { return d.h.checkType(d.request, kind, result) },
+		fail:  d.fail, bad: d.h.badAnswer,
+	}, d.length
+}
+
+// patientReader reads the rest of a document, each part of which is a sign of life.
+type patientReader struct{ d *document }
+
+func (r *patientReader) Read(p []byte) (int, error) {
+	n, err := r.d.rest.Read(p)
+	if err == nil {
+		r.d.patience.progress()
+	} else {
+		r.d.patience.stop()
+	}
+	return n, err
+}
+
+// fail returns the error of an answer that has broken off.
+func (a *httpAnswer) fail(err error) error {
+	if e, ok := errors.AsType[*netguard.TooLargeError](err); ok {
+		return a.h.badAnswer(e)
+	}
+	if errors.Is(err, errEventSize) {
+		return a.h.badAnswer(err)
+	}
+	return a.h.why(a.ctx, a.call, err)
+}
+
+// checked refuses a response that is not to the request.
+func (a *httpAnswer) checked(m *mcp.Message) (*mcp.Message, error) {
+	return a.h.checked(a.request, m, &a.h.tools)
+}
+
+// checked refuses a message that is not a response to the request.
+func (t *target) checked(request, m *mcp.Message, tools *toolbox) (*mcp.Message, error) {
+	switch {
+	case !m.IsResponse():
+		return nil, t.badAnswer(fmt.Errorf("in the place of a response there is %q", clip(m.Method, 100)))
+	case m.ID == nil && !m.Err.IsZero():
+		return failure(request.ID, m.Error()) // BAS-04
+	case !bytes.Equal(m.ID, request.ID):
+		return nil, t.badAnswer(fmt.Errorf("the answer is to the request %s and not to %s", clip(string(m.ID), 100), request.ID))
+	}
+	if err := t.checkResult(request, m); err != nil {
+		return nil, err
+	}
+	if request.Method == mcp.MethodListTools {
+		m = t.learn(tools, m)
+	}
+	return m, nil
+}
+
+// eventAnswer is an answer that is a stream of events.
+type eventAnswer struct {
+	*httpAnswer
+	events *events
+	bytes  int64
+	over   bool
+}
+
+// Next returns the next message of the stream.
+func (a *eventAnswer) Next() (*mcp.Message, error) {
+	for !a.over {
+		event, err := a.events.next()
+		if err != nil {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF // without a response; there is no resumption (TRN-12)
+			}
+			return nil, a.fail(err)
+		}
+		if event.name != "" && event.name != "message" || len(event.data) == 0 {
+			continue
+		}
+		m, err := a.h.scanResponse(event.data, a.request.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !m.IsNotification() {
+			a.over = true
+			a.patience.stop()
+			return a.checked(m) // a request of a modern server is none (BAS-06)
+		}
+		if err := a.noted(m); err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	return nil, io.EOF
+}
+
+// noted counts a notification.
+func (a *eventAnswer) noted(m *mcp.Message) error {
+	if a.request.Method == mcp.MethodListen {
+		a.patience.stop() // it stays open as long as somebody listens
+		return nil
+	}
+	if m.Method == mcp.NotifyProgress {
+		a.patience.progress()
+	}
+	if a.bytes += int64(len(m.Body)); a.bytes > 2*a.h.resultBytes {
+		return a.h.badAnswer(errors.New("the stream does not end"))
+	}
+	return nil
+}
+
+// Close ends the request. A stream that has brought its response is read to its
+// end, which is near, so that its connection can be used again.
+func (a *eventAnswer) Close() error {
+	if a.over {
+		stop := time.AfterFunc(drainTime, func() { a.end(nil) })
+		io.CopyN(io.Discard, a.response.Body, 4<<10) //nolint:errcheck // it is closed in any case
+		stop.Stop()
+	}
+	return a.httpAnswer.Close()
+}
+
+// drainTime is how long the end of a stream is waited for after its response.
+const drainTime = 50 * time.Millisecond
