@@ -119,6 +119,24 @@ func (e *Engine) mirror(ctx context.Context, row *store.Task, child *store.Item)
 	return true, nil
 }
 
+// tellAbove lets those that wait for a task hear at once that it has gone on, up to
+// the root, so that whoever has decided finds none of them asking still. The jobs
+// that were committed do it too, whatever becomes of this.
+func (e *Engine) tellAbove(ctx context.Context, row *store.Task) {
+	for l := decodeMeta(row.Meta).Lineage; l.child(); l = decodeMeta(row.Meta).Lineage {
+		child, err := e.store.Read(ctx, nodeScope, row.ID, store.Want{})
+		if err != nil {
+			return
+		}
+		if row, err = e.store.Task(ctx, nodeScope, l.Parent); err != nil || !waits(row, l.Turn) {
+			return
+		}
+		if _, err = e.mirror(ctx, row, child); err != nil && !errors.Is(err, store.ErrConflict) {
+			return
+		}
+	}
+}
+
 // metaDelegation is the key in the metadata of a question that says for which
 // task it is asked.
 const metaDelegation = "delegation"

@@ -303,6 +303,42 @@ func TestTheFirstAnswerWins(t *testing.T) {
 	}
 }
 
+// Whoever has decided finds nobody above asking still, also many hops up.
+func TestADecisionIsHeardAtTheRoot(t *testing.T) {
+	t.Parallel()
+	proceed := make(chan struct{})
+	t.Cleanup(func() { close(proceed) })
+	specs := append(chain(), &engine.Spec{ID: "payer", OnInterrupt: engine.InterruptResume, Run: agent.Func(func(ctx context.Context, turn *agent.Turn) error {
+		if turn.Grant == nil {
+			return turn.Authorize("May I?", "pay")
+		}
+		select {
+		case <-proceed:
+		case <-ctx.Done():
+		}
+		return nil
+	})})
+	b := newBench(t, specs...)
+	for range 5 {
+		asked := b.send(request(specs[0], "b c d payer go"))
+		if asked.Status.State != a2a.StateAuthRequired {
+			t.Fatalf("%s", asked.AppendJSON(nil))
+		}
+		item := b.inbox(store.InboxQuery{})[0]
+		if _, err := b.engine.Decide(t.Context(), store.ForAll(), &engine.Decision{Grant: item.Grant, Approved: true, By: "carol", Item: item.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.get(asked.ID); got.Status.State != a2a.StateWorking {
+			t.Errorf("the root is %s", got.Status.State)
+		}
+		for _, d := range b.below(asked.ID) {
+			if got := b.get(d.Task); got.Status.State != a2a.StateWorking {
+				t.Errorf("%s is %s", d.Agent, got.Status.State)
+			}
+		}
+	}
+}
+
 // An authorization is asked for at the root, and settles the request of the task
 // that needs it.
 func TestGrantsOfTasksBelow(t *testing.T) {

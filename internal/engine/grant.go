@@ -83,6 +83,7 @@ func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*s
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	e.tellAbove(ctx, row)
 	return row, nil
 }
 

@@ -36,7 +36,9 @@ func TestAStatusIsNotSaidAgainAfterADeath(t *testing.T) {
 	p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "Comparing") }
 	b := newBench(t, p, func(b *bench) { b.link.Quiet = time.Minute })
 	id := b.send("x")
-	b.eventually("it is said", func() bool { return strings.Contains(texts(b.get(id)), "Comparing") })
+	b.eventually("it is said", func() bool { return b.row(id).RemoteState == a2a.StateWorking })
+	p.do(func(task *peerTask) { task.status(a2a.StateWorking, "Weighing") }) // not in the row yet
+	b.eventually("it is said", func() bool { return strings.Contains(texts(b.get(id)), "Weighing") })
 	p.fail("GetTask", badGateway)
 	b.crash()
 	b.eventually("it is followed again", func() bool { return p.calls("SubscribeToTask") > 0 })
@@ -44,7 +46,7 @@ func TestAStatusIsNotSaidAgainAfterADeath(t *testing.T) {
 	b.eventually("what is new is said", func() bool { return strings.Contains(texts(b.get(id)), "Done soon") })
 	p.do(func(task *peerTask) { p.finish(task, "done") })
 	task := b.until(id, a2a.StateCompleted)
-	if got := texts(task); strings.Count(got, "Comparing") != 1 || strings.Count(got, "Done soon") != 1 {
+	if got := texts(task); strings.Count(got, "Comparing") != 1 || strings.Count(got, "Weighing") != 1 || strings.Count(got, "Done soon") != 1 {
 		t.Errorf("it says %q", got)
 	}
 }
