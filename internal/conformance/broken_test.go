@@ -18,6 +18,7 @@ const (
 	overRPC  = a2a.BindingJSONRPC
 	overREST = a2a.BindingREST
 	overGRPC = a2a.BindingGRPC
+	overOld  = overRPC + " 0.3" // as reports name it
 )
 
 // defect is a server with one thing wrong, and the check that has to find it.
@@ -356,6 +357,59 @@ var defects = []defect{
 			}
 		})
 	}), seen: "final"},
+
+	{id: "v03.reachable", on: overOld, after: func(m *message) {
+		if m.rpc {
+			m.answer(200, "text/html", "<html>")
+		}
+	}},
+	{id: "v03.auth", on: overOld, after: func(m *message) { whenCard(requireToken)(m) }},
+	{id: "v03.method", on: overOld, after: otherCode("conformance/none")},
+	{id: "v03.params", on: overOld, after: whenFault(-32602, func(m *message) { m.refuse(-32603) })},
+	{id: "v03.get-unknown", on: overOld, after: otherCode("tasks/get"), seen: "code -32603 and not -32001"},
+	{id: "v03.cancel-unknown", on: overOld, after: otherCode("tasks/cancel")},
+	{id: "v03.resubscribe-unknown", on: overOld, after: otherCode("tasks/resubscribe")},
+	{id: "v03.resubscribe-unknown", on: overOld, file: bothNoStreaming, after: otherCode("tasks/resubscribe"), seen: "code -32603 and not -32004"},
+	{id: "v03.push-unknown", on: overOld, after: otherCode("tasks/pushNotificationConfig/list")},
+	{id: "v03.push-unknown", on: overOld, after: whenCard(func(card map[string]any) { delete(capabilities(card), "pushNotifications") }), seen: "and not -32003"},
+	{id: "v03.send", on: overOld, text: "echo", after: everyTask("message/send", func(task map[string]any) { task["kind"] = "status-update" })},
+	{id: "v03.send", on: overOld, text: "echo", after: everyTask("message/send", setState("working")), seen: "neither over nor waiting"},
+	{id: "v03.send", on: overOld, text: "echo", after: everyTask("message/send", func(task map[string]any) { delete(task, "contextId") }), seen: "no contextId"},
+	{id: "v03.get", on: overOld, text: "echo", after: everyTask("tasks/get", setState("failed")), seen: `"failed" and was "completed"`},
+	{id: "v03.get", on: overOld, text: "echo", after: everyTask("tasks/get", func(task map[string]any) { task["contextId"] = "another" }), seen: "its contextId is another"},
+	{id: "v03.cancel-closed", on: overOld, text: "echo", after: otherCode("tasks/cancel")},
+	{id: "v03.stream-refused", on: overOld, file: bothNoStreaming, text: "echo", after: otherCode("message/stream")},
+	{id: "v03.stream", on: overOld, text: "echo", after: whenOp("message/stream", func(m *message) { m.header.Set("Content-Type", "application/json") })},
+	{id: "v03.stream", on: overOld, text: "echo", after: whenOp("message/stream", func(m *message) {
+		m.edit(func(o map[string]any) { delete(o["result"].(map[string]any), "kind") })
+	}), seen: `the kind of event 1 is ""`},
+	{id: "v03.stream-final", on: overOld, text: "echo", after: whenOp("message/stream", func(m *message) {
+		m.edit(func(o map[string]any) { delete(o["result"].(map[string]any), "final") })
+	}), seen: "is not final"},
+	{id: "v03.stream-final", on: overOld, text: "echo", after: whenOp("message/stream", func(m *message) {
+		m.events(func(events []string) []string { return events[:len(events)-1] })
+	}), seen: "without a final event"},
+	{id: "v03.stream-final", on: overOld, text: "echo", after: whenOp("message/stream", func(m *message) {
+		m.events(func(events []string) []string { return append(events, events[0]) })
+	}), seen: "1 events follow the final one"},
+	{id: "v03.stream-final", on: overOld, text: "message hi", after: whenOp("message/stream", func(m *message) {
+		m.events(func(events []string) []string { return append(events, events[0]) })
+	}), seen: "follow the message"},
+	{id: "v03.push", on: overOld, text: "echo", after: whenOp("tasks/pushNotificationConfig/get", func(m *message) { m.refuse(-32001) })},
+	{id: "v03.push", on: overOld, text: "echo", after: whenOp("tasks/pushNotificationConfig/set", func(m *message) {
+		m.edit(func(o map[string]any) {
+			o["result"].(map[string]any)["pushNotificationConfig"].(map[string]any)["url"] = "https://elsewhere.example"
+		})
+	}), seen: "elsewhere"},
+	{id: "v03.push", on: overOld, text: "echo", after: otherCode("tasks/pushNotificationConfig/delete"), seen: "not deleted"},
+	{id: "v03.objects", on: overOld, text: "echo", after: everyTask("message/send", setState("TASK_STATE_COMPLETED")), seen: `the state "TASK_STATE_COMPLETED"`},
+	{id: "v03.objects", on: overOld, text: "echo", after: everyTask("message/send", firstPart(func(part map[string]any) { delete(part, "kind") })), seen: `parts[0] has the kind ""`},
+	{id: "v03.objects", on: overOld, text: "echo", after: everyTask("message/send", func(task map[string]any) {
+		m := aMessage("a")
+		m["kind"] = "message"
+		task["history"] = []any{m}
+	}), seen: `the role "ROLE_USER"`},
+	{id: "v03.objects", on: overOld, text: "echo", after: everyTask("message/send", func(task map[string]any) { task["artifacts"] = map[string]any{} }), seen: "is no array"},
 }
 
 // noSubscription refuses subscriptions: a server that tampers answers with a
@@ -431,7 +485,7 @@ func status(code int) func(*message) {
 // what it is about.
 func TestEveryCheckFindsItsDefect(t *testing.T) {
 	t.Parallel()
-	nodes := map[string]http.Handler{"": startNode(t, streaming), noStreaming: startNode(t, noStreaming), extension: startNode(t, extension)}
+	nodes := map[string]http.Handler{both: startNode(t, both), bothNoStreaming: startNode(t, bothNoStreaming), "": startNode(t, streaming), noStreaming: startNode(t, noStreaming), extension: startNode(t, extension)}
 	have := map[string]bool{}
 	for _, d := range defects {
 		have[d.id] = true
@@ -441,6 +495,9 @@ func TestEveryCheckFindsItsDefect(t *testing.T) {
 		}
 		t.Run(d.id+" "+on, func(t *testing.T) {
 			t.Parallel()
+			if on == overOld && d.file == "" {
+				d.file = both
+			}
 			node := nodes[d.file]
 			if d.text == "never" {
 				node = startNode(t, streaming)
@@ -451,12 +508,12 @@ func TestEveryCheckFindsItsDefect(t *testing.T) {
 			}
 			opts := conformance.Options{
 				Reference: url + agentPath, Text: d.text, TaskTimeout: taskTimeout,
-				Client: client.Options{HTTPClient: httpClient(t), Transports: []string{on}, Credentials: client.Bearer("a-token-that-is-good")},
+				Client: client.Options{HTTPClient: httpClient(t), Transports: []string{strings.TrimSuffix(on, " 0.3")}, Credentials: client.Bearer("a-token-that-is-good")},
 			}
 			if d.id == "task.bindings" {
 				opts.Client.Transports = []string{overRPC, on}
 			}
-			if !strings.HasPrefix(d.id, "auth.") {
+			if !strings.HasPrefix(d.id, "auth.") && d.id != "v03.auth" {
 				opts.Client.Credentials = nil
 			}
 			report, err := conformance.Run(t.Context(), opts)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 	"handoff.example/handoff/internal/card"
 )
 
@@ -16,6 +17,7 @@ type check struct {
 	severity  Severity
 	only      string // the binding that has it; "" is every one
 	sends     bool   // it needs a text to send
+	old       bool   // it is about interfaces of version 0.3, and the others are not
 
 	// One of the two: about the card, or about an interface.
 	card func(context.Context, *cardCheck, *finding)
@@ -32,6 +34,7 @@ const (
 	groupStreams    = "Streams"
 	groupWebhooks   = "Webhooks"
 	groupObjects    = "Objects"
+	groupOld        = "Version 0.3"
 )
 
 // Info is what a check is, for lists of them.
@@ -98,20 +101,20 @@ func checks() []check {
 
 		{id: "task.get-unknown", group: groupTasks, title: "GetTask of an unknown task is TaskNotFoundError", paragraph: "A2A §3.1.3, §5.4", severity: Must, run: checkUnknownTask(opGet)},
 		{id: "task.cancel-unknown", group: groupTasks, title: "CancelTask of an unknown task is TaskNotFoundError", paragraph: "A2A §3.1.5, §5.4", severity: Must, run: checkUnknownTask(opCancel)},
-		{id: "task.subscribe-unknown", group: groupTasks, title: "SubscribeToTask of an unknown task is TaskNotFoundError", paragraph: "A2A §3.1.6, §5.4", severity: Must, run: checkSubscribeUnknown},
+		{id: "task.subscribe-unknown", group: groupTasks, title: "SubscribeToTask of an unknown task is TaskNotFoundError", paragraph: "A2A §3.1.6, §5.4", severity: Must, run: streaming.with(checkSubscribeUnknown)},
 		{id: "list.answer", group: groupTasks, title: "ListTasks answers with tasks, their number, the size of the page and the next page", paragraph: "A2A §3.1.4", severity: Must, run: checkList},
-		{id: "list.page", group: groupTasks, title: "A page has no more tasks than were asked for, and the next one has others", paragraph: "A2A §3.1.4", severity: Must, run: checkPaging},
-		{id: "list.order", group: groupTasks, title: "The tasks with the latest status come first", paragraph: "A2A §3.1.4", severity: Must, run: checkOrder},
-		{id: "list.no-artifacts", group: groupTasks, title: "Lists have no artifacts unless they are asked for", paragraph: "A2A §3.1.4", severity: Must, run: checkNoArtifacts},
-		{id: "list.invalid", group: groupTasks, title: "A page of fewer than no tasks is refused as invalid", paragraph: "A2A §3.1.4, §3.3.2", severity: Must, run: checkListInvalid},
-		{id: "list.token", group: groupTasks, title: "A page token that the agent has not given is refused", paragraph: "A2A §3.3.2", severity: Should, run: checkListToken},
+		{id: "list.page", group: groupTasks, title: "A page has no more tasks than were asked for, and the next one has others", paragraph: "A2A §3.1.4", severity: Must, run: listing(checkPaging)},
+		{id: "list.order", group: groupTasks, title: "The tasks with the latest status come first", paragraph: "A2A §3.1.4", severity: Must, run: listing(checkOrder)},
+		{id: "list.no-artifacts", group: groupTasks, title: "Lists have no artifacts unless they are asked for", paragraph: "A2A §3.1.4", severity: Must, run: listing(checkNoArtifacts)},
+		{id: "list.invalid", group: groupTasks, title: "A page of fewer than no tasks is refused as invalid", paragraph: "A2A §3.1.4, §3.3.2", severity: Must, run: listing(checkListInvalid)},
+		{id: "list.token", group: groupTasks, title: "A page token that the agent has not given is refused", paragraph: "A2A §3.3.2", severity: Should, run: listing(checkListToken)},
 
-		{id: "capability.streaming", group: groupCapability, title: "Without the capability, SubscribeToTask is UnsupportedOperationError", paragraph: "A2A §3.3.4", severity: Must, run: checkNoSubscribe},
-		{id: "capability.push", group: groupCapability, title: "Without the capability, webhooks are PushNotificationNotSupportedError", paragraph: "A2A §3.3.4", severity: Must, run: checkNoPush},
-		{id: "push.unknown", group: groupCapability, title: "The webhooks of an unknown task are TaskNotFoundError", paragraph: "A2A §3.1.9", severity: Must, run: checkPushUnknown},
-		{id: "capability.extended", group: groupCapability, title: "Without the capability, the extended card is UnsupportedOperationError", paragraph: "A2A §3.1.11, §3.3.4", severity: Must, run: checkNoExtended},
-		{id: "extended.auth", group: groupCapability, title: "The extended card is refused to callers without credentials", paragraph: "A2A §13.3", severity: Must, run: checkExtendedAuth},
-		{id: "extended.card", group: groupCapability, title: "The extended card is a card, or ExtendedAgentCardNotConfiguredError", paragraph: "A2A §3.1.11", severity: Must, run: checkExtendedCard},
+		{id: "capability.streaming", group: groupCapability, title: "Without the capability, SubscribeToTask is UnsupportedOperationError", paragraph: "A2A §3.3.4", severity: Must, run: streaming.without(checkNoSubscribe)},
+		{id: "capability.push", group: groupCapability, title: "Without the capability, webhooks are PushNotificationNotSupportedError", paragraph: "A2A §3.3.4", severity: Must, run: webhooks.without(checkNoPush)},
+		{id: "push.unknown", group: groupCapability, title: "The webhooks of an unknown task are TaskNotFoundError", paragraph: "A2A §3.1.9", severity: Must, run: webhooks.with(checkPushUnknown)},
+		{id: "capability.extended", group: groupCapability, title: "Without the capability, the extended card is UnsupportedOperationError", paragraph: "A2A §3.1.11, §3.3.4", severity: Must, run: extended.without(checkNoExtended)},
+		{id: "extended.auth", group: groupCapability, title: "The extended card is refused to callers without credentials", paragraph: "A2A §13.3", severity: Must, run: extended.with(checkExtendedAuth)},
+		{id: "extended.card", group: groupCapability, title: "The extended card is a card, or ExtendedAgentCardNotConfiguredError", paragraph: "A2A §3.1.11", severity: Must, run: extended.with(checkExtendedCard)},
 
 		{id: "send.invalid", group: groupMessages, title: "A message without parts is refused as invalid", paragraph: "A2A §3.3.2, §5.7", severity: Must, sends: true, run: checkSendInvalid},
 		{id: "send.unknown-task", group: groupMessages, title: "A message to an unknown task is TaskNotFoundError", paragraph: "A2A §3.4.2", severity: Must, sends: true, run: checkSendUnknownTask},
@@ -119,7 +122,7 @@ func checks() []check {
 		{id: "send.blocking", group: groupMessages, title: "SendMessage answers with a message, or a task that is over or waits", paragraph: "A2A §3.1.1, §3.2.2", severity: Must, sends: true, run: checkSendBlocking},
 		{id: "send.ids", group: groupMessages, title: "A new task has an id of its own and the id of its context", paragraph: "A2A §3.4.1, §3.4.2", severity: Must, sends: true, run: checkSendIDs},
 		{id: "send.immediate", group: groupMessages, title: "With returnImmediately, SendMessage does not wait for the task", paragraph: "A2A §3.2.2", severity: Must, sends: true, run: checkSendImmediate},
-		{id: "subscribe.first", group: groupMessages, title: "SubscribeToTask begins with the task", paragraph: "A2A §3.1.6", severity: Must, sends: true, run: checkSubscribeFirst},
+		{id: "subscribe.first", group: groupMessages, title: "SubscribeToTask begins with the task", paragraph: "A2A §3.1.6", severity: Must, sends: true, run: streaming.with(checkSubscribeFirst)},
 		{id: "cancel.running", group: groupMessages, title: "CancelTask answers with the task, or TaskNotCancelableError", paragraph: "A2A §3.1.5", severity: Must, sends: true, run: checkCancelRunning},
 		{id: "cancel.again", group: groupMessages, title: "Canceling once more changes nothing", paragraph: "A2A §3.3.1", severity: Must, sends: true, run: checkCancelAgain},
 		{id: "send.repeated", group: groupMessages, title: "Whether a message that comes twice is done once", paragraph: "A2A §3.3.1", severity: May, sends: true, run: checkRepeated},
@@ -135,8 +138,8 @@ func checks() []check {
 		{id: "cancel.closed", group: groupMessages, title: "CancelTask of a task that is over is TaskNotCancelableError", paragraph: "A2A §3.1.5", severity: Must, sends: true, run: checkCancelClosed},
 		{id: "subscribe.closed", group: groupMessages, title: "SubscribeToTask of a task that is over is UnsupportedOperationError", paragraph: "A2A §3.1.6", severity: Must, sends: true, run: checkSubscribeClosed},
 
-		{id: "stream.refused", group: groupStreams, title: "Without the capability, SendStreamingMessage is UnsupportedOperationError", paragraph: "A2A §3.3.4", severity: Must, sends: true, run: checkNoStream},
-		{id: "stream.events", group: groupStreams, title: "SendStreamingMessage answers with a stream of events", paragraph: "A2A §3.1.2, §9.4.2, §11.7", severity: Must, sends: true, run: checkStream},
+		{id: "stream.refused", group: groupStreams, title: "Without the capability, SendStreamingMessage is UnsupportedOperationError", paragraph: "A2A §3.3.4", severity: Must, sends: true, run: streaming.without(checkNoStream)},
+		{id: "stream.events", group: groupStreams, title: "SendStreamingMessage answers with a stream of events", paragraph: "A2A §3.1.2, §9.4.2, §11.7", severity: Must, sends: true, run: streaming.with(checkStream)},
 		{id: "stream.first", group: groupStreams, title: "The first event is the task, or the message that answers", paragraph: "A2A §3.1.2", severity: Must, sends: true, run: checkStreamFirst},
 		{id: "stream.kinds", group: groupStreams, title: "Every event is one of task, message, statusUpdate and artifactUpdate", paragraph: "A2A §3.2.3", severity: Must, sends: true, run: checkStreamKinds},
 		{id: "stream.ids", group: groupStreams, title: "Every event names the same task and context", paragraph: "A2A §4.2.1, §4.2.2", severity: Must, sends: true, run: checkStreamIDs},
@@ -164,5 +167,22 @@ func checks() []check {
 		{id: "object.milliseconds", group: groupObjects, title: "Times have milliseconds", paragraph: "A2A §5.6.1", severity: Should, run: about(millis)},
 		{id: "object.null", group: groupObjects, title: "What is not there is left out, and not null", paragraph: "A2A §3.1.4, §5.7", severity: Should, run: about(nulls)},
 		{id: "object.legacy", group: groupObjects, title: "Fields of version 0.3, such as kind and final, are gone", paragraph: "A2A §A.2.1", severity: Must, run: about(legacy)},
+
+		{id: "v03.reachable", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "The interface is at its URL and speaks JSON-RPC", paragraph: "A2A 0.3 §5.6.3", run: checkOldReachable},
+		{id: "v03.auth", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "A caller without credentials is refused where the card requires them", paragraph: "A2A 0.3 §4", run: checkOldAuth},
+		{id: "v03.method", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "A method that does not exist is refused with -32601", paragraph: "A2A 0.3 §8.1", run: checkOldMethod},
+		{id: "v03.params", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "Parameters that are wrong are refused with -32602", paragraph: "A2A 0.3 §8.1", run: checkOldParams},
+		{id: "v03.get-unknown", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "tasks/get of an unknown task is refused with -32001", paragraph: "A2A 0.3 §7.3, §8.2", run: checkOldUnknown(v03.MethodGet)},
+		{id: "v03.cancel-unknown", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "tasks/cancel of an unknown task is refused with -32001", paragraph: "A2A 0.3 §7.4, §8.2", run: checkOldUnknown(v03.MethodCancel)},
+		{id: "v03.resubscribe-unknown", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "tasks/resubscribe to an unknown task is refused with -32001, and without the capability with -32004", paragraph: "A2A 0.3 §7.9, §8.2", run: checkOldResubscribe},
+		{id: "v03.push-unknown", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "The webhooks of an unknown task are refused with -32001, and without the capability with -32003", paragraph: "A2A 0.3 §7.7, §8.2", run: checkOldPushUnknown},
+		{id: "v03.send", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "message/send answers with a message, or a task that is over or waits", paragraph: "A2A 0.3 §7.1", sends: true, run: checkOldSend},
+		{id: "v03.get", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "tasks/get answers with the task as it was answered before", paragraph: "A2A 0.3 §7.3", sends: true, run: checkOldGet},
+		{id: "v03.cancel-closed", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "tasks/cancel of a task that is over is refused with -32002", paragraph: "A2A 0.3 §7.4, §8.2", sends: true, run: checkOldCancelClosed},
+		{id: "v03.stream-refused", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "Without the capability, message/stream is refused with -32004", paragraph: "A2A 0.3 §7.2, §8.2", sends: true, run: streaming.without(checkOldStreamRefused)},
+		{id: "v03.stream", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "message/stream answers with events, each a task, a message, a status-update or an artifact-update", paragraph: "A2A 0.3 §7.2", sends: true, run: streaming.with(checkOldStream)},
+		{id: "v03.stream-final", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "A stream ends with a final event, or a message", paragraph: "A2A 0.3 §7.2.2", sends: true, run: checkOldFinal},
+		{id: "v03.push", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "A webhook that is set is found by its id and can be deleted", paragraph: "A2A 0.3 §7.5, §7.6, §7.8", sends: true, run: webhooks.with(checkOldPush)},
+		{id: "v03.objects", group: groupOld, old: true, only: jsonRPC, severity: Must, title: "Objects have their kind, states and roles their names, and nothing that is required is missing", paragraph: "A2A 0.3 §6", sends: true, run: about(oldObjects)},
 	}
 }

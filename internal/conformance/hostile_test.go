@@ -226,20 +226,29 @@ func TestNoCard(t *testing.T) {
 	}
 }
 
-// TestOldAgent says that the agent speaks another version.
+// TestOldAgent has an agent of 0.3 alone, which fails for that and is exercised in
+// its own version.
 func TestOldAgent(t *testing.T) {
 	t.Parallel()
 	var base string
 	base = listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "agent-card.json") {
-			t.Errorf("it was asked for %s", r.URL.Path)
-		}
 		w.Header().Set("Content-Type", "application/json")
+		if !strings.HasSuffix(r.URL.Path, "agent-card.json") {
+			if r.Header.Get("A2A-Version") != "" {
+				t.Errorf("a request names the version %s", r.Header.Get("A2A-Version"))
+			}
+			body, _ := io.ReadAll(r.Body)
+			var call struct{ ID, Method string }
+			decode(body, &call)
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%q,"error":{"code":-32001,"message":"no %s"}}`, call.ID, call.Method)
+			return
+		}
 		_, _ = io.WriteString(w, `{"name": "Old", "description": "d", "version": "1", "protocolVersion": "0.3.0", "url": "`+base+`/rpc", "preferredTransport": "JSONRPC",
+			"additionalInterfaces": [{"url": "`+base+`", "transport": "HTTP+JSON"}],
 			"capabilities": {}, "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
 			"skills": [{"id": "s", "name": "S", "description": "d", "tags": ["t"]}]}`)
 	}))
-	report, err := conformance.Run(t.Context(), conformance.Options{Reference: base, Text: "hello", Client: client.Options{HTTPClient: httpClient(t)}})
+	report, err := conformance.Run(t.Context(), conformance.Options{Reference: base, Client: client.Options{HTTPClient: httpClient(t)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,8 +256,15 @@ func TestOldAgent(t *testing.T) {
 	if report.OK || r.Outcome != conformance.Fail || !strings.Contains(r.Seen, "version 1.0") || !strings.Contains(r.Seen, "0.3") {
 		t.Errorf("%s: %s", r.Outcome, r.Seen)
 	}
+	for id, want := range map[string]conformance.Outcome{
+		"v03.reachable": conformance.Pass, "v03.get-unknown": conformance.Pass, "v03.method": conformance.Fail, "v03.auth": conformance.Skip,
+	} {
+		if got := find(t, report, id, overOld); got.Outcome != want {
+			t.Errorf("%s: %s %s", id, got.Outcome, got.Seen)
+		}
+	}
 	for _, i := range report.Interfaces {
-		if i.Exercised || !strings.Contains(i.Reason, "0.3") {
+		if i.Exercised != (i.Binding == overRPC) || !i.Exercised && !strings.Contains(i.Reason, "0.3") {
 			t.Errorf("%+v", i)
 		}
 	}

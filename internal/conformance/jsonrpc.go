@@ -9,6 +9,7 @@ import (
 	"net/url"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 )
 
 // jsonRPC is the JSON-RPC binding (A2A §9).
@@ -68,7 +69,9 @@ func (b *jsonRPC) post(ctx context.Context, c *call, body []byte, id any) *answe
 	return a
 }
 
-func isStreaming(op string) bool { return op == opStream || op == opSubscribe }
+func isStreaming(op string) bool {
+	return op == opStream || op == opSubscribe || op == v03.MethodStream || op == v03.MethodResubscribe
+}
 
 // readAnswer reads a response of JSON-RPC.
 func (b *jsonRPC) readAnswer(a *answer, data []byte, id any) {

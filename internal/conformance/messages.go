@@ -197,10 +197,6 @@ func (p *probe) runningTask(ctx context.Context) string {
 const noneRuns = "the agent's tasks are over at once; send a text that keeps it busy"
 
 func checkSubscribeFirst(ctx context.Context, p *probe, f *finding) {
-	if !p.streams() {
-		f.skip("the card does not declare streaming")
-		return
-	}
 	id := p.runningTask(ctx)
 	if id == "" {
 		f.skip(noneRuns)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/a2a/v03"
 )
 
 // probe exercises one interface.
@@ -25,6 +27,7 @@ type probe struct {
 	observed *observed
 	shape    *shape
 
+	old       bool // it speaks version 0.3
 	closeIdle func()
 
 	why    string // no credentials go there, and why
@@ -54,8 +57,8 @@ func (r *run) interfaces() []a2a.AgentInterface {
 		switch {
 		case !isOneOf(i.ProtocolBinding, a2a.BindingJSONRPC, a2a.BindingREST, a2a.BindingGRPC):
 			line.Reason = "the binding is not known here"
-		case !isVersion1(i.ProtocolVersion):
-			line.Reason = "version " + shorten(i.ProtocolVersion, 20) + " is not exercised; this is about 1.0"
+		case !isVersion1(i.ProtocolVersion) && !isVersion03(&i):
+			line.Reason = "version " + shorten(i.ProtocolVersion, 20) + " is not exercised over this binding; this is about 1.0, and 0.3 over JSONRPC"
 		case len(r.opts.Client.Transports) > 0 && !isOneOf(i.ProtocolBinding, r.opts.Client.Transports...):
 			line.Reason = "the binding was not asked for"
 		case seen[i]:
@@ -90,9 +93,12 @@ func isVersion1(text string) bool {
 
 // nameOf names an interface in the report: by its binding, where there is one.
 func (r *run) nameOf(i a2a.AgentInterface) string {
+	if isVersion03(&i) {
+		return strings.ToUpper(i.ProtocolBinding) + " 0.3"
+	}
 	count := 0
 	for _, other := range r.report.Interfaces {
-		if other.Exercised && strings.EqualFold(other.Binding, i.ProtocolBinding) {
+		if other.Exercised && isVersion1(other.Version) && strings.EqualFold(other.Binding, i.ProtocolBinding) {
 			count++
 		}
 	}
@@ -129,7 +135,7 @@ func isPrivate(host string) bool {
 
 // newProbe prepares an interface. Its error says why it cannot be reached.
 func (r *run) newProbe(i a2a.AgentInterface) (*probe, error) {
-	p := &probe{run: r, iface: i, name: r.nameOf(i), observed: newObserved()}
+	p := &probe{run: r, iface: i, name: r.nameOf(i), old: isVersion03(&i), observed: newObserved()}
 	isGRPC := strings.EqualFold(i.ProtocolBinding, a2a.BindingGRPC)
 	p.shape = &shape{observed: p.observed, binary: isGRPC}
 	var err error
@@ -152,6 +158,8 @@ func (r *run) newProbe(i a2a.AgentInterface) (*probe, error) {
 		p.closeIdle = l.http.CloseIdleConnections
 	}
 	switch {
+	case p.old:
+		p.binding = &oldRPC{&jsonRPC{link: l, url: p.address}}
 	case isGRPC:
 		l.http = r.grpcTransport(way, p.address.Scheme == "https")
 		p.closeIdle = l.http.CloseIdleConnections
@@ -171,7 +179,7 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 		p.gaveUp = err.Error()
 	}
 	for _, c := range checks() {
-		if c.only != "" && !strings.EqualFold(c.only, i.ProtocolBinding) || c.run == nil {
+		if c.only != "" && !strings.EqualFold(c.only, i.ProtocolBinding) || c.run == nil || c.old != p.old {
 			continue
 		}
 		if c.sends && r.opts.Text == "" {
@@ -179,7 +187,7 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 		}
 		f := r.finding(c, p.name)
 		switch {
-		case err != nil && c.id == "interface.reachable":
+		case err != nil && (c.id == "interface.reachable" || c.id == "v03.reachable"):
 			f.broken("%v", err)
 		case p.gaveUp != "":
 			f.skip("%s", p.gaveUp)
@@ -193,7 +201,7 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 	if p.binding != nil {
 		p.cleanUp(ctx)
 		p.closeIdle()
-		if p.done != nil && r.first == nil {
+		if p.done != nil && r.first == nil && !p.old {
 			r.first = p
 		}
 	}
@@ -203,7 +211,11 @@ func (r *run) exercise(ctx context.Context, i a2a.AgentInterface) {
 func (p *probe) cleanUp(ctx context.Context) {
 	for _, id := range p.running {
 		if ctx.Err() == nil && p.gaveUp == "" {
-			p.do(ctx, &call{op: opCancel, params: object{"id": id}})
+			op := opCancel
+			if p.old {
+				op = v03.MethodCancel
+			}
+			p.do(ctx, &call{op: op, params: object{"id": id}})
 		}
 	}
 }
@@ -311,6 +323,30 @@ func (p *probe) expect(f *finding, a *answer, want ...a2a.Code) bool {
 	}
 	f.broken("it is not %s: %s", want[0], strings.Join(problems, ", "))
 	return false
+}
+
+// reach settles whether an interface is there and speaks its binding.
+func (p *probe) reach(f *finding, a *answer) {
+	f.exchange(a)
+	switch {
+	case a.cut:
+		f.skip(noTime)
+	case a.failed():
+		p.gaveUp = "the interface cannot be reached"
+		f.broken("%v", a.err)
+	case a.limited():
+		p.busy(f, a)
+	case a.refused():
+		f.pass()
+	case a.status >= 300 && a.status < 400:
+		p.gaveUp = "the interface redirects"
+		f.broken("it redirects to %q", shorten(a.header.Get("Location"), 100))
+	case a.malformed != "":
+		if a.status == http.StatusNotFound || a.fault == nil && a.status/100 == 2 {
+			p.gaveUp = "the interface does not speak its binding"
+		}
+		f.broken("%s", a.malformed)
+	}
 }
 
 // answered checks that there is an answer, and that it is about the call and not

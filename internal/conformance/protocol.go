@@ -13,29 +13,7 @@ import (
 // agent has and that changes nothing.
 func unknownTask() *call { return &call{op: opGet, params: object{"id": unknownID()}} }
 
-func checkReachable(ctx context.Context, p *probe, f *finding) {
-	a := p.do(ctx, unknownTask())
-	f.exchange(a)
-	switch {
-	case a.cut:
-		f.skip(noTime)
-	case a.failed():
-		p.gaveUp = "the interface cannot be reached"
-		f.broken("%v", a.err)
-	case a.limited():
-		p.busy(f, a)
-	case a.refused():
-		f.pass()
-	case a.status >= 300 && a.status < 400:
-		p.gaveUp = "the interface redirects"
-		f.broken("it redirects to %q", shorten(a.header.Get("Location"), 100))
-	case a.malformed != "":
-		if a.status == http.StatusNotFound || a.fault == nil && a.status/100 == 2 {
-			p.gaveUp = "the interface does not speak its binding"
-		}
-		f.broken("%s", a.malformed)
-	}
-}
+func checkReachable(ctx context.Context, p *probe, f *finding) { p.reach(f, p.do(ctx, unknownTask())) }
 
 // checkVersionUnsupported asks for a version that will not be soon.
 func checkVersionUnsupported(ctx context.Context, p *probe, f *finding) {
@@ -46,9 +24,21 @@ func checkVersionUnsupported(ctx context.Context, p *probe, f *finding) {
 	p.expect(f, a, a2a.CodeVersionNotSupported)
 }
 
+// speaksOld reports whether the card offers version 0.3 over a binding.
+func (r *run) speaksOld(binding string) bool {
+	return slices.ContainsFunc(r.card.SupportedInterfaces, func(i a2a.AgentInterface) bool {
+		v, err := a2a.ParseVersion(i.ProtocolVersion)
+		return err == nil && v == a2a.Version03 && strings.EqualFold(i.ProtocolBinding, binding)
+	})
+}
+
 // checkVersionEmpty sends a request of 1.0 without a version, which means 0.3:
 // there it is no request, or the version is not supported.
 func checkVersionEmpty(ctx context.Context, p *probe, f *finding) {
+	if _, ok := p.binding.(*rest); ok && p.run.speaksOld(p.iface.ProtocolBinding) {
+		f.skip("the agent speaks 0.3 over HTTP+JSON too, where the request is the same")
+		return
+	}
 	c := unknownTask()
 	c.noVersion = true
 	a := p.do(ctx, c)

@@ -23,14 +23,25 @@ const (
 	streaming   = "handoff.yaml"
 	noStreaming = "no-streaming.yaml"
 	extension   = "required-extension.yaml"
+
+	both            = "0.3 handoff.yaml" // the same, which speak 0.3 too
+	bothNoStreaming = "0.3 no-streaming.yaml"
 )
 
 // startNode returns a node with the agent of examples/fixture.
 func startNode(t *testing.T, file string) http.Handler {
 	t.Helper()
+	file, speaksOld := strings.CutPrefix(file, "0.3 ")
 	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "fixture", file))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if speaksOld {
+		const versions = `versions: ["1.0"]`
+		if !bytes.Contains(text, []byte(versions)) {
+			t.Fatal("the fixture names no versions")
+		}
+		text = bytes.Replace(text, []byte(versions), []byte(`versions: ["1.0", "0.3"]`), 1)
 	}
 	path := filepath.Join(t.TempDir(), "handoff.yaml")
 	if err := os.WriteFile(path, text, 0o600); err != nil {

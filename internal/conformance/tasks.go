@@ -25,11 +25,64 @@ func (p *probe) extends() bool { return isTrue(p.run.card.Capabilities.ExtendedA
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-func checkSubscribeUnknown(ctx context.Context, p *probe, f *finding) {
-	if !p.streams() {
-		f.skip("the card does not declare streaming")
-		return
+// capability is one that a card declares or does not.
+type capability struct {
+	name string
+	has  func(*probe) bool
+}
+
+var (
+	streaming = capability{"streaming", (*probe).streams}
+	webhooks  = capability{"webhooks", (*probe).pushes}
+	extended  = capability{"an extended one", (*probe).extends}
+)
+
+type interfaceCheck func(context.Context, *probe, *finding)
+
+// with has a check run where the card declares the capability.
+func (c capability) with(run interfaceCheck) interfaceCheck {
+	return func(ctx context.Context, p *probe, f *finding) {
+		if !c.has(p) {
+			f.skip("the card does not declare %s", c.name)
+			return
+		}
+		run(ctx, p, f)
 	}
+}
+
+// without has a check run where the card does not declare the capability.
+func (c capability) without(run interfaceCheck) interfaceCheck {
+	return func(ctx context.Context, p *probe, f *finding) {
+		if c.has(p) {
+			f.skip("the card declares it")
+			return
+		}
+		run(ctx, p, f)
+	}
+}
+
+// listing has a check run where tasks can be listed.
+func listing(run interfaceCheck) interfaceCheck {
+	return func(ctx context.Context, p *probe, f *finding) {
+		if p.unlisted {
+			f.skip("tasks cannot be listed")
+			return
+		}
+		run(ctx, p, f)
+	}
+}
+
+// page lists tasks, and reports false when the finding is settled since there is no
+// list.
+func (p *probe) page(ctx context.Context, f *finding, params object) ([]object, bool) {
+	a := p.list(ctx, params)
+	if !p.accepted(f, a) {
+		return nil, false
+	}
+	return tasksOf(a), true
+}
+
+func checkSubscribeUnknown(ctx context.Context, p *probe, f *finding) {
 	a := p.do(ctx, &call{op: opSubscribe, params: object{"id": unknownID()}})
 	if p.expect(f, a, a2a.CodeTaskNotFound) && a.streamed && mediaType(a.header) == mediaEvents {
 		p.observed.add(errorInfo, "%s: the refusal is an event of a stream", a.op)
@@ -97,10 +150,6 @@ func (p *probe) checkUnlisted(f *finding, a *answer) {
 }
 
 func checkPaging(ctx context.Context, p *probe, f *finding) {
-	if p.unlisted {
-		f.skip("tasks cannot be listed")
-		return
-	}
 	a := p.list(ctx, object{"pageSize": 1})
 	if !p.accepted(f, a) {
 		return
@@ -118,27 +167,19 @@ func checkPaging(ctx context.Context, p *probe, f *finding) {
 		f.broken("a page without a task has a next page")
 		return
 	}
-	next := p.list(ctx, object{"pageSize": 1, "pageToken": token})
-	if !p.accepted(f, next) {
-		return
-	}
-	if more := tasksOf(next); len(more) > 0 && more[0]["id"] == tasks[0]["id"] {
+	if more, _ := p.page(ctx, f, object{"pageSize": 1, "pageToken": token}); len(more) > 0 && more[0]["id"] == tasks[0]["id"] {
 		f.broken("the next page has the same task")
 	}
 }
 
 func checkOrder(ctx context.Context, p *probe, f *finding) {
-	if p.unlisted {
-		f.skip("tasks cannot be listed")
-		return
-	}
-	a := p.list(ctx, object{"pageSize": 50})
-	if !p.accepted(f, a) {
+	tasks, ok := p.page(ctx, f, object{"pageSize": 50})
+	if !ok {
 		return
 	}
 	var last time.Time
 	count := 0
-	for _, task := range tasksOf(a) {
+	for _, task := range tasks {
 		at, err := time.Parse(time.RFC3339Nano, text(member(task["status"], "timestamp")))
 		if err != nil {
 			continue
@@ -155,15 +196,10 @@ func checkOrder(ctx context.Context, p *probe, f *finding) {
 }
 
 func checkNoArtifacts(ctx context.Context, p *probe, f *finding) {
-	if p.unlisted {
-		f.skip("tasks cannot be listed")
+	tasks, ok := p.page(ctx, f, object{"pageSize": 50})
+	if !ok {
 		return
 	}
-	a := p.list(ctx, object{"pageSize": 50})
-	if !p.accepted(f, a) {
-		return
-	}
-	tasks := tasksOf(a)
 	if slices.ContainsFunc(tasks, func(t object) bool { _, ok := t["artifacts"]; return ok }) {
 		f.broken("a task has artifacts")
 		return
@@ -174,68 +210,36 @@ func checkNoArtifacts(ctx context.Context, p *probe, f *finding) {
 }
 
 func checkListInvalid(ctx context.Context, p *probe, f *finding) {
-	if p.unlisted {
-		f.skip("tasks cannot be listed")
-		return
-	}
 	p.expect(f, p.do(ctx, &call{op: opList, params: object{"pageSize": -1}}), a2a.CodeInvalidParams)
 }
 
 func checkListToken(ctx context.Context, p *probe, f *finding) {
-	if p.unlisted {
-		f.skip("tasks cannot be listed")
-		return
-	}
 	p.expect(f, p.do(ctx, &call{op: opList, params: object{"pageToken": "conformance-no-such-token"}}), a2a.CodeInvalidParams)
 }
 
 func checkNoSubscribe(ctx context.Context, p *probe, f *finding) {
-	if p.streams() {
-		f.skip("the card declares it")
-		return
-	}
 	p.expect(f, p.do(ctx, &call{op: opSubscribe, params: object{"id": unknownID()}}), a2a.CodeUnsupportedOperation)
 }
 
 func checkNoPush(ctx context.Context, p *probe, f *finding) {
-	if p.pushes() {
-		f.skip("the card declares it")
-		return
-	}
 	p.expect(f, p.do(ctx, &call{op: opListPush, params: object{"taskId": unknownID()}}), a2a.CodePushNotificationNotSupported)
 }
 
 func checkPushUnknown(ctx context.Context, p *probe, f *finding) {
-	if !p.pushes() {
-		f.skip("the card does not declare webhooks")
-		return
-	}
 	p.expect(f, p.do(ctx, &call{op: opListPush, params: object{"taskId": unknownID()}}), a2a.CodeTaskNotFound)
 }
 
 func checkNoExtended(ctx context.Context, p *probe, f *finding) {
-	if p.extends() {
-		f.skip("the card declares it")
-		return
-	}
 	p.expect(f, p.do(ctx, &call{op: opExtended, params: object{}}), a2a.CodeUnsupportedOperation)
 }
 
 func checkExtendedAuth(ctx context.Context, p *probe, f *finding) {
-	if !p.extends() {
-		f.skip("the card does not declare an extended one")
-		return
-	}
 	a := p.do(ctx, &call{op: opExtended, params: object{}, anonymous: true})
 	a.sent += " without credentials"
 	p.expectRefusal(f, a)
 }
 
 func checkExtendedCard(ctx context.Context, p *probe, f *finding) {
-	if !p.extends() {
-		f.skip("the card does not declare an extended one")
-		return
-	}
 	a := p.do(ctx, &call{op: opExtended, params: object{}})
 	if a.fault != nil || a.failed() || a.refused() {
 		p.expect(f, a, a2a.CodeExtendedAgentCardNotConfigured)
