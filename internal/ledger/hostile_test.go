@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/ledger"
 	"handoff.example/handoff/internal/store"
@@ -77,13 +78,16 @@ func TestAPeerThatEchoesWhatItWasShown(t *testing.T) {
 			hook := p.hooks[0]
 			secrets = append(secrets, hook.Token, hook.Authentication.Credentials, hook.URL)
 			all := strings.Join(secrets, " ")
-			task.artifact(credential, false, true, a2a.Text(all), a2a.Data(a2a.JSON(`{"a":"`+hook.Token+`"}`)))
+			task.artifact(credential, false, true, a2a.Text(all), a2a.Data(a2a.JSON(`{"a":"`+hook.Token+`"}`)), a2a.Raw([]byte("raw: "+credential), "text/plain", ""))
 			task.Artifacts[0].ArtifactID = "echo"
 			task.status(a2a.StateFailed, "You sent "+all)
 		}
 		b := newBench(t, p, redact)
 		task := b.until(b.send("x"), a2a.StateFailed)
 		clean(t, string(task.AppendJSON(nil)), secrets)
+		if raw := task.Artifacts[0].Parts[2].Raw; string(raw) != "raw: ***" {
+			t.Errorf("the content is %q", raw)
+		}
 	})
 	t.Run("in errors", func(t *testing.T) {
 		t.Parallel()
@@ -112,11 +116,15 @@ func clean(t *testing.T, text string, secrets []string) {
 // delegation ends with the reason.
 func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*a2a.AgentCard){"stream": func(*a2a.AgentCard) {}, "single": unary} {
+	for name, change := range map[string]func(*a2a.AgentCard){"stream": func(*a2a.AgentCard) {}, "single": unary, "stream, 5000": func(*a2a.AgentCard) {}, "single, 5000": unary} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPeer(t, change)
-			deep := a2a.JSON(strings.Repeat(`{"a":`, 180) + "1" + strings.Repeat("}", 180))
+			levels := 180
+			if strings.HasSuffix(name, "5000") {
+				levels = 5000
+			}
+			deep := a2a.JSON(strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels))
 			p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
 				task.status(a2a.StateWorking, "on it")
 				task.artifact("deep", false, true, a2a.Data(deep))
@@ -130,6 +138,65 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 			if d := b.row(id); d.Send != store.SendAccepted {
 				t.Errorf("the message is %v", d.Send)
 			}
+			p.checkSends()
+		})
+	}
+}
+
+// An answer of any size is bounded, and is an answer.
+func TestAnAnswerThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, unary)
+	p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
+	p.failAlways("SendMessage", floods)
+	p.failAlways("GetTask", floods)
+	b := newBench(t, p, func(b *bench) { b.link.Answer = 20 * time.Second })
+	id := b.send("x")
+	b.eventually("it has ended", func() bool { return b.get(id).Status.State == a2a.StateFailed })
+	if d := b.row(id); d.Send != store.SendAccepted || d.RemoteTask != "remote-1" {
+		t.Errorf("the row is %+v", d)
+	}
+	b.eventually("the peer was told", func() bool { return b.row(id).Recalled })
+	p.checkSends()
+}
+
+// What a peer wants to be answered with need not be a form that can be filled in.
+// It is asked all the same, and answered with text.
+func TestAFormThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]string{
+		"recursive": `{"type":"object","properties":{"a":{"$ref":"#"}}}`,
+		"deep":      strings.Repeat(`{"not":`, 80) + "{}" + strings.Repeat("}", 80),
+		"large":     `{"title":"` + strings.Repeat("x", 3<<20) + `"}`,
+		"elsewhere": `{"$ref":"https://evil.example/schema"}`,
+		"pattern":   `{"type":"string","pattern":"(a+)+$"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t)
+			p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+				if !fresh {
+					p.finish(task, "with "+m.Text())
+					return
+				}
+				task.status(a2a.StateInputRequired, "How many?")
+				part := a2a.Data(a2a.JSON(schema))
+				part.MediaType = agent.SchemaMediaType
+				asked := &task.events[len(task.events)-1].StatusUpdate.Status
+				asked.Message.Parts = append(asked.Message.Parts, part)
+				task.Status = *asked
+			}
+			b := newBench(t, p)
+			id := b.send("bolts")
+			asked := b.until(id, a2a.StateInputRequired)
+			if !strings.Contains(asked.Status.Message.Text(), "How many?") && !strings.Contains(asked.Status.Message.Text(), "cannot be taken over") {
+				t.Errorf("it asks %q", asked.Status.Message.Text())
+			}
+			if items := b.items(id, false); len(items) != 1 || items[0].Kind != store.InboxQuestion {
+				t.Errorf("the inbox has %d items", len(items))
+			}
+			b.send("100", onTask(id))
+			b.quoted(b.until(id, a2a.StateCompleted), "with 100")
 			p.checkSends()
 		})
 	}

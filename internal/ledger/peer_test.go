@@ -44,6 +44,7 @@ const (
 	notSupported  fault = "does not know the operation"
 	echoes        fault = "refuses the request, and says what it was shown"
 	internalError fault = "fails without doing anything"
+	floods        fault = "answers with 80 MB"
 )
 
 // faultyPeer is an A2A agent over JSON-RPC that does what a test tells it.
@@ -279,11 +280,30 @@ func (p *faultyPeer) serve(w http.ResponseWriter, r *http.Request) {
 	case notSupported:
 		reply(w, q.ID, nil, a2a.Errorf(a2a.CodeMethodNotFound, "Method not found"))
 		return
+	case floods:
+		p.flood(w, &q)
+		return
 	case internalError:
 		reply(w, q.ID, nil, a2a.Errorf(a2a.CodeInternal, "It broke"))
 		return
 	}
 	p.operate(w, r, &q, f)
+}
+
+// flood acts on a request and answers with more than is taken.
+func (p *faultyPeer) flood(w http.ResponseWriter, q *rpc) {
+	if q.Method == "SendMessage" {
+		discarded := httptest.NewRecorder()
+		p.send(discarded, &http.Request{}, q, "")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"task":{"id":"`, q.ID)
+	chunk := bytes.Repeat([]byte("x"), 1<<20)
+	for range 80 {
+		if _, err := w.Write(chunk); err != nil {
+			return
+		}
+	}
 }
 
 func (p *faultyPeer) hang(r *http.Request) {

@@ -54,15 +54,29 @@ func (r *redactor) json(value a2a.JSON) a2a.JSON {
 	return value
 }
 
-// parts returns parts without what is secret: texts, names, addresses and data.
+// parts returns parts without what is secret: texts, names, addresses, data and
+// contents.
 func (r *redactor) parts(of []a2a.Part) []a2a.Part {
 	out := slices.Clone(of)
 	for i := range out {
 		p := &out[i]
 		p.Text, p.URL, p.Filename = r.text(p.Text), r.text(p.URL), r.text(p.Filename)
-		p.Data, p.Metadata = r.json(p.Data), r.json(p.Metadata)
+		p.Data, p.Metadata, p.Raw = r.json(p.Data), r.json(p.Metadata), r.raw(p.Raw)
 	}
 	return out
+}
+
+// raw returns the content of a part without what is secret. A file that holds it
+// as it is is changed by that; one that is compressed is not seen through.
+func (r *redactor) raw(content []byte) []byte {
+	if len(content) == 0 {
+		return content
+	}
+	text := string(content)
+	if clean := r.text(text); clean != text {
+		return []byte(clean)
+	}
+	return content
 }
 
 // artifact returns an artifact without what is secret.

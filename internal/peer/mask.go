@@ -18,7 +18,8 @@ import (
 
 // Bounds of what is masked.
 const (
-	minSecret  = 8  // bytes of a secret: a shorter one is found in any text
+	minSecret  = 8  // bytes of a secret that is masked wherever it is
+	minShort   = 4  // of one that is masked where it is a word of its own; shorter ones are found in any text
 	maxSecrets = 64 // tokens that are remembered
 	maskRead   = 32 << 10
 	// sureOf is how many bytes have to match before an event of a gRPC stream, which
@@ -31,6 +32,7 @@ const (
 type secrets struct {
 	mu     sync.Mutex
 	fixed  [][]byte // of the configuration
+	short  []string // of it, those that are masked as words only
 	tokens [][]byte // of an authorization server, oldest first
 	all    atomic.Pointer[[][]byte]
 }
@@ -38,7 +40,12 @@ type secrets struct {
 // newSecrets returns the secrets of a configuration.
 func newSecrets(auth *config.PeerAuth) *secrets {
 	s := &secrets{}
-	add := func(text string) { s.fixed = append(s.fixed, forms(text)...) }
+	add := func(text string) {
+		s.fixed = append(s.fixed, forms(text)...)
+		if minShort <= len(text) && len(text) < minSecret {
+			s.short = append(s.short, text)
+		}
+	}
 	add(auth.Bearer.Reveal())
 	if auth.Key != nil {
 		add(auth.Key.Value.Reveal())
@@ -111,7 +118,41 @@ func (s *secrets) text(text string) string {
 			text = strings.ReplaceAll(text, string(secret), "***")
 		}
 	}
+	for _, secret := range s.short {
+		text = replaceWord(text, secret)
+	}
 	return text
+}
+
+// replaceWord replaces a secret where no letter or digit stands beside it.
+func replaceWord(text, secret string) string {
+	var b strings.Builder
+	rest, before := text, byte(' ')
+	for {
+		i := strings.Index(rest, secret)
+		if i < 0 {
+			break
+		}
+		end := i + len(secret)
+		if i > 0 {
+			before = rest[i-1]
+		}
+		if wordly(before) || end < len(rest) && wordly(rest[end]) {
+			b.WriteString(rest[:i+1])
+			before, rest = rest[i], rest[i+1:]
+			continue
+		}
+		b.WriteString(rest[:i] + "***")
+		before, rest = secret[len(secret)-1], rest[end:]
+	}
+	if b.Len() == 0 {
+		return text
+	}
+	return b.String() + rest
+}
+
+func wordly(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
 }
 
 // header masks the values of a header.

@@ -91,3 +91,28 @@ func TestASecretInPieces(t *testing.T) {
 		}
 	}
 }
+
+// A short secret is masked where it stands alone: everywhere, nothing could be read
+// any more.
+func TestAShortSecret(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, cardWith(""))
+	d := directory(t, `short: {card: "`+a.URL+`", auth: {key: {value: "k-1a", name: X-Key}}}, tiny: {card: "`+a.URL+`", auth: {bearer: abc}}`)
+	for name, texts := range map[string]map[string]string{
+		"short": {
+			"k-1a": "***", "I got k-1a, k-1a.": "I got ***, ***.", `{"k":"k-1a"}`: `{"k":"***"}`, "sk-1a k-1ab k-1ak-1a": "sk-1a k-1ab k-1ak-1a",
+			"k-1": "k-1", "": "", "xk-1a k-1a": "xk-1a ***", "k-1a k-1ax": "*** k-1ax",
+		},
+		"tiny": {"abc, abc": "abc, abc"},
+	} {
+		p, err := d.Get(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range texts {
+			if got := p.Redact(text); got != want {
+				t.Errorf("%s: %q is %q, want %q", name, text, got, want)
+			}
+		}
+	}
+}
