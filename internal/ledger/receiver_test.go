@@ -218,7 +218,15 @@ func TestS22_SignedPushes(t *testing.T) {
 		c[name] = value
 		return c
 	}
+	without := func(names ...string) map[string]any {
+		c := claims()
+		for _, name := range names {
+			delete(c, name)
+		}
+		return c
+	}
 	twice := claims()
+	sample := sign(key, jku, without("jti", "exp", "aud", "taskId")) // as the official samples sign
 	for _, c := range []struct {
 		name string
 		jwt  string
@@ -231,7 +239,10 @@ func TestS22_SignedPushes(t *testing.T) {
 		{"keys elsewhere", sign(other, "https://evil.test/jwks.json", claims()), http.StatusUnauthorized},
 		{"an old iat", sign(key, jku, with("iat", time.Now().Add(-6*time.Minute).Unix())), http.StatusUnauthorized},
 		{"an iat of the future", sign(key, jku, with("iat", time.Now().Add(10*time.Minute).Unix())), http.StatusUnauthorized},
-		{"no jti", sign(key, jku, with("jti", "")), http.StatusUnauthorized},
+		{"no jti, but the body", sample, http.StatusOK},
+		{"the same of it", sample, http.StatusConflict},
+		{"no body, but a jti", sign(key, jku, without("request_body_sha256")), http.StatusOK},
+		{"neither jti nor body", sign(key, jku, without("jti", "request_body_sha256")), http.StatusUnauthorized},
 		{"for another task", sign(key, jku, with("taskId", "remote-2")), http.StatusUnauthorized},
 		{"for another body", sign(key, jku, with("request_body_sha256", "00")), http.StatusUnauthorized},
 		{"for another receiver", sign(key, jku, with("aud", "https://other.test")), http.StatusUnauthorized},

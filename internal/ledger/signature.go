@@ -47,6 +47,15 @@ type pushClaims struct {
 	Digest   string         `json:"request_body_sha256"`
 }
 
+// once names what of a signed push is taken only once: its id, or where the sender
+// gives none, the body at the moment of its signature.
+func (c *pushClaims) once(peer string) string {
+	if c.ID != "" {
+		return "jti " + peer + " " + c.ID
+	}
+	return fmt.Sprintf("body %s %s %.3f", peer, strings.ToLower(c.Digest), c.Issued)
+}
+
 // verify checks the signature of a push whose peer signs (A2A §13.2). A push
 // without one is taken by its secrets.
 func (l *Ledger) verify(ctx context.Context, r *http.Request, d *store.Delegation, body []byte) error {
@@ -85,16 +94,16 @@ func (l *Ledger) verify(ctx context.Context, r *http.Request, d *store.Delegatio
 		return wrong("iat is not of the last five minutes")
 	case c.Expires != 0 && now.Sub(time.Unix(int64(c.Expires), 0)) > clockSkew:
 		return wrong("it has expired")
-	case c.ID == "" || len(c.ID) > maxElement:
-		return wrong("it has no jti")
+	case len(c.ID) > maxElement || c.ID == "" && c.Digest == "":
+		return wrong("it has neither a jti nor the digest of the body")
 	case c.Task != "" && d.RemoteTask != "" && c.Task != d.RemoteTask:
 		return wrong("it is for another task")
 	case c.Digest != "" && !strings.EqualFold(c.Digest, hex.EncodeToString(sum[:])):
 		return wrong("it is for another body")
 	case !forUs(c.Audience, l.opts.BaseURL()):
 		return wrong("it is for another receiver")
-	case !l.seen.add("jti "+d.Peer+" "+c.ID, pushAge+2*clockSkew):
-		return &refusal{status: http.StatusConflict, text: "The push was taken already: its jti has been used"}
+	case !l.seen.add(c.once(d.Peer), pushAge+2*clockSkew):
+		return &refusal{status: http.StatusConflict, text: "The push was taken already: its signature has been used"}
 	}
 	return nil
 }
