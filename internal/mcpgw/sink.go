@@ -1,0 +1,142 @@
+package mcpgw
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"handoff.example/handoff/internal/mcp"
+)
+
+// sink is the answer to a request that takes a while: one JSON document where
+// nothing comes before the response, else a stream of events. While nothing comes,
+// it sends comments, so that nobody on the way takes the connection for dead
+// (TRN-10, TRN-11).
+type sink struct {
+	x       *exchange
+	streams bool // the client takes streams
+	every   time.Duration
+
+	mu      sync.Mutex
+	begun   bool // as a stream
+	over    bool
+	timer   *time.Timer
+	scratch []byte
+}
+
+// open begins an answer that may become a stream.
+func (x *exchange) open() *sink {
+	s := &sink{x: x, streams: len(x.r.Header["Accept"]) == 0 || takes(x.r.Header["Accept"], "text/event-stream"), every: x.h.opts.KeepAlive}
+	if s.streams {
+		s.timer = time.AfterFunc(s.every, s.keepAlive)
+	}
+	x.out = s
+	return s
+}
+
+// begin sends the head of a stream.
+func (s *sink) begin() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	header := s.x.w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no")
+	header.Set("X-Content-Type-Options", "nosniff")
+	s.x.status = http.StatusOK
+	s.x.w.WriteHeader(http.StatusOK)
+}
+
+func (s *sink) flush() { _ = http.NewResponseController(s.x.w).Flush() }
+
+func (s *sink) keepAlive() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	s.begin()
+	_, _ = io.WriteString(s.x.w, ": still here\n\n")
+	s.flush()
+	s.timer.Reset(s.every)
+}
+
+// event sends a message before the response. Clients that take no streams do not
+// hear of it.
+func (s *sink) event(body []byte) error {
+	if !s.streams {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil
+	}
+	s.begin()
+	s.scratch = mcp.AppendEvent(s.scratch[:0], body)
+	_, err := s.x.w.Write(s.scratch)
+	s.flush()
+	s.timer.Reset(s.every)
+	return err
+}
+
+// last sends the response, with that status where nothing was sent before, and ends
+// the answer (TRN-09).
+func (s *sink) last(status int, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.end() {
+		return
+	}
+	if !s.begun {
+		s.x.send(status, "application/json", body)
+		return
+	}
+	s.scratch = mcp.AppendEvent(s.scratch[:0], body)
+	_, _ = s.x.w.Write(s.scratch)
+	s.flush()
+}
+
+// end stops the comments, and reports whether the answer was over already.
+func (s *sink) end() (over bool) {
+	over, s.over = s.over, true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	return over
+}
+
+// close ends an answer that has no response.
+func (s *sink) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+}
+
+// copy hands a document on as it comes. It reports false where a stream has begun,
+// so that the document has to become an event.
+func (s *sink) copy(body io.Reader, length int64) (done bool, err error) {
+	s.mu.Lock()
+	if s.begun {
+		s.mu.Unlock()
+		return false, nil
+	}
+	s.end()
+	s.mu.Unlock()
+	header := s.x.w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if length >= 0 {
+		header.Set("Content-Length", strconv.FormatInt(length, 10))
+	}
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	s.x.status = http.StatusOK
+	_, err = io.CopyBuffer(struct{ io.Writer }{s.x.w}, body, (*buf)[:cap(*buf)])
+	return true, err
+}

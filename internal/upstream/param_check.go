@@ -1,0 +1,33 @@
+package upstream
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"handoff.example/handoff/internal/mcp"
+)
+
+// CheckParamHeaders holds the headers of a client against the arguments of its call,
+// as the schema of the tool has them (XMH-06). A header that is missing, that stands
+// where there is no argument, or that says something else is CodeHeaderMismatch.
+func CheckParamHeaders(schema, args jsontext.Value, header http.Header) error {
+	params, err := paramsOf(schema)
+	if err != nil {
+		return nil // a tool that is not listed over HTTP
+	}
+	for _, p := range params {
+		given := header.Values(p.header)
+		want, there := argument(p, args)
+		if !there && len(given) == 0 {
+			continue
+		}
+		if there && len(given) == 1 {
+			if got, err := mcp.UnescapeHeader(given[0]); err == nil && got == want {
+				continue
+			}
+		}
+		return mcp.Errorf(mcp.CodeHeaderMismatch, "The header %s does not say what the arguments say", p.header)
+	}
+	return nil
+}
