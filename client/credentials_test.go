@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -83,6 +84,62 @@ func TestCredentialsOfTheCall(t *testing.T) {
 			if got := <-tokens; got != "Bearer "+user {
 				t.Errorf("got %q for %s", got, user)
 			}
+		}
+	})
+}
+
+// Many calls and streams of two users at once over one client and its connections:
+// each has the token of its own context, over gRPC too. (Row 139.)
+func TestCredentialsOfCallsAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, binding string) {
+		var mu sync.Mutex
+		wrong := map[string]string{}
+		p := newPeer(t, binding, func(x *exchange) {
+			got, want := x.r.Header.Get("Authorization"), "Bearer "+x.r.Header.Get("X-User")
+			mu.Lock()
+			if got != want {
+				wrong[x.op] = got
+			}
+			mu.Unlock()
+			if x.op == "SendStreamingMessage" {
+				x.event(agentMessage)
+				return
+			}
+			x.result(task("t-1", "TASK_STATE_WORKING"))
+		})
+		c := p.client(t, client.Options{Credentials: client.CredentialsFunc(func(ctx context.Context, r *http.Request) error {
+			user := ctx.Value(userKey{}).(string)
+			r.Header.Set("X-User", user)
+			return client.Bearer(user).Apply(ctx, r)
+		})})
+		var group sync.WaitGroup
+		for i := range 40 {
+			ctx := context.WithValue(t.Context(), userKey{}, []string{"alice", "bob"}[i%2])
+			group.Go(func() {
+				if i%4 < 2 {
+					if err := getTask(ctx, c); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				stream, err := c.SendStreamingMessage(ctx, hello())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if events, err := collect(stream); err != nil || len(events) != 1 {
+					t.Errorf("%v, %v", events, err)
+				}
+			})
+		}
+		group.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(wrong) > 0 {
+			t.Errorf("others had the token: %v", wrong)
+		}
+		if n := len(strings.Fields(p.seen())); n != 40 {
+			t.Errorf("%d calls have arrived", n)
 		}
 	})
 }
@@ -192,6 +249,28 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 		}
 		if d := cmp.Diff([]string{"SendMessage Bearer t", "SendMessage Bearer t"}, bodies); d != "" {
 			t.Error(d)
+		}
+	})
+}
+
+// Row S13: a peer that redirects for ever, within its origin and keeping the method,
+// is given up after a few requests, also where a stream was asked for.
+func TestEndlessRedirectsOfCalls(t *testing.T) {
+	onEach(t, func(t *testing.T, binding string) {
+		for name, ask := range map[string]func(*client.Client) error{
+			"call":   func(c *client.Client) error { _, err := c.SendMessage(t.Context(), hello()); return err },
+			"stream": func(c *client.Client) error { _, err := c.SendStreamingMessage(t.Context(), hello()); return err },
+		} {
+			var requests atomic.Int32
+			p := newPeer(t, binding, func(x *exchange) {
+				requests.Add(1)
+				http.Redirect(x.w, x.r, "/again"+x.r.URL.Path, http.StatusTemporaryRedirect)
+			})
+			err := ask(p.client(t, client.Options{Credentials: client.Bearer("t")}))
+			e, ok := errors.AsType[*client.TransportError](err)
+			if !ok || e.Kind != client.KindRefused || !strings.Contains(e.Error(), "redirects") || requests.Load() != 6 {
+				t.Errorf("%s: %v after %d requests", name, err, requests.Load())
+			}
 		}
 	})
 }
