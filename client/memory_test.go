@@ -1,3 +1,5 @@
+//go:build !race
+
 package client
 
 import (
@@ -39,7 +41,8 @@ func (r *repeated) Read(p []byte) (n int, err error) {
 func (r *repeated) Close() error { return nil }
 
 // What an event of a long stream costs: with Next the event itself and its text,
-// with Read the text. It runs alone, since it counts what the process allocates.
+// with Read the text. It runs alone, since it counts what the process allocates, and
+// not under the race detector, which allocates too.
 func TestBytesOfAnEvent(t *testing.T) {
 	const events = 20_000
 	for name, tt := range map[string]struct {
