@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/process"
 )
 
 // program is an agent that starts a process for each turn.
@@ -34,7 +34,7 @@ type program struct {
 const defaultKillAfter = 5 * time.Second
 
 // inherited are the environment variables that a program gets from the node.
-var inherited = append([]string{"PATH", "HOME", "LANG", "TZ"}, inheritedBySystem...)
+var inherited = []string{"PATH", "HOME", "LANG", "TZ"}
 
 func newProgram(c *checker, path string, e *config.Exec, opt Options) *program {
 	p := &program{
@@ -68,11 +68,7 @@ func newProgram(c *checker, path string, e *config.Exec, opt Options) *program {
 	if filepath.Base(p.path) != p.path {
 		p.path = absolute(base, p.path)
 	}
-	for _, name := range inherited {
-		if value, ok := os.LookupEnv(name); ok {
-			p.env = append(p.env, name+"="+value)
-		}
-	}
+	p.env = process.Environment(inherited...)
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
 		value := e.Env[name].Reveal()
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
@@ -123,12 +119,12 @@ func (p *program) Run(ctx context.Context, t *agent.Turn) error {
 	stderr := &diagnostics{log: func(line string) { log.Debug("agent wrote to standard error", "line", line) }}
 	cmd := p.command(life, t)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), out, stderr
-	defer endWithNode(cmd)()
+	defer process.EndWithNode(cmd)()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start program: %w", err)
 	}
 	err = cmd.Wait()
-	killGroup(cmd.Process) // what the program left behind
+	process.KillGroup(cmd.Process) // what the program left behind
 	stderr.finish()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // it ended well, but something it left behind held its output
@@ -146,9 +142,9 @@ func (p *program) command(life context.Context, t *agent.Turn) *exec.Cmd {
 		"HANDOFF_TURN="+strconv.Itoa(t.Number),
 		"HANDOFF_ATTEMPT="+strconv.Itoa(t.Attempt),
 	)
-	cmd.Cancel = func() error { return terminate(cmd.Process) }
+	cmd.Cancel = func() error { return process.Terminate(cmd.Process) }
 	cmd.WaitDelay = p.killAfter
-	setGroup(cmd)
+	process.SetGroup(cmd)
 	return cmd
 }
 

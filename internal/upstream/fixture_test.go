@@ -224,3 +224,26 @@ func (j *journal) of(method string) []http.Header {
 	}
 	return list
 }
+
+// legacyServer is the server with the tools for clients of an old revision only.
+func legacyServer(revision string) *sdk.Server {
+	s := toolServer()
+	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+			if method == mcp.MethodDiscover {
+				return nil, errors.New("not initialized")
+			}
+			return next(ctx, method, r)
+		}
+	})
+	_ = revision
+	return s
+}
+
+// legacyHandler serves it with sessions.
+func legacyHandler(s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
+	if o == nil {
+		o = &sdk.StreamableHTTPOptions{}
+	}
+	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, o)
+}

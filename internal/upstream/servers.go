@@ -52,7 +52,8 @@ type Outcome struct {
 
 // Servers are the MCP servers of a configuration. It is safe for concurrent use.
 type Servers struct {
-	opts Options
+	opts    Options
+	listTTL time.Duration
 
 	mu     sync.Mutex
 	byName map[string]*server
@@ -73,7 +74,7 @@ func New(c *config.MCP, opts Options) (*Servers, error) {
 	if opts.Guard == nil {
 		opts.Guard = netguard.New(netguard.Policy{})
 	}
-	s := &Servers{opts: opts, byName: map[string]*server{}}
+	s := &Servers{opts: opts, listTTL: c.ListTTL.Std(), byName: map[string]*server{}}
 	for name, one := range c.Servers {
 		made, err := s.make(name, one)
 		if err != nil {
@@ -123,8 +124,10 @@ func (s *Servers) State(name string) (State, bool) {
 func (s *Servers) Reload(ctx context.Context, c *config.MCP) error {
 	s.mu.Lock()
 	next, old := map[string]*server{}, s.byName
+	same := s.listTTL == c.ListTTL.Std()
+	s.listTTL = c.ListTTL.Std()
 	for name, one := range c.Servers {
-		if known, ok := old[name]; ok && reflect.DeepEqual(known.config, one) {
+		if known, ok := old[name]; ok && same && reflect.DeepEqual(known.config, one) {
 			next[name] = known
 			continue
 		}
@@ -186,10 +189,11 @@ func (s *Servers) make(name string, c *config.MCPServer) (*server, error) {
 		resultBytes: int64(c.ResultBytes), log: s.opts.Log.With("server", name), now: s.opts.Now,
 		health: newHealth(c.Breaker.Failures, c.Breaker.For.Std(), s.opts.Now),
 	}
+	t.secrets = newMask(secretsOf(c))
 	one := &server{target: t, config: c, observe: s.opts.Observe}
 	var err error
 	if len(c.Command) > 0 {
-		one.speaker, err = s.makeProgram(t, c)
+		one.speaker, err = s.makeProgram(t, c, s.listTTL)
 	} else {
 		one.speaker, err = s.makeHTTP(t, c)
 	}
@@ -197,6 +201,24 @@ func (s *Servers) make(name string, c *config.MCPServer) (*server, error) {
 		return nil, err
 	}
 	return one, nil
+}
+
+// secretsOf returns what must not be seen in logs.
+func secretsOf(c *config.MCPServer) []string {
+	list := []string{c.Auth.Bearer.Reveal()}
+	for _, value := range c.Env {
+		list = append(list, value.Reveal())
+	}
+	for _, value := range c.Headers {
+		list = append(list, value.Reveal())
+	}
+	if b := c.Auth.Basic; b != nil {
+		list = append(list, b.Password.Reveal())
+	}
+	if o := c.Auth.OAuth; o != nil {
+		list = append(list, o.ClientSecret.Reveal())
+	}
+	return list
 }
 
 func (s *Servers) makeHTTP(t *target, c *config.MCPServer) (speaker, error) {
@@ -224,7 +246,7 @@ func (s *Servers) makeHTTP(t *target, c *config.MCPServer) (speaker, error) {
 	client := s.opts.Guard.Configured(o)
 	client.CheckRedirect = redirects
 	h := &httpServer{target: t, url: c.URL, client: client, fixed: fixedHeader(c), era: newEra(string(c.Revision))}
-	h.legacy = newSessions(h, c)
+	h.legacy = newSessions(h, c, s.listTTL)
 	return h, nil
 }
 

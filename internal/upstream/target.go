@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -26,6 +27,27 @@ type target struct {
 	log         *slog.Logger
 	now         func() time.Time
 	health      *health
+	secrets     *strings.Replacer
+}
+
+// mask hides the secrets of the configuration in what a server says.
+func (t *target) mask(text string) string {
+	if t.secrets == nil {
+		return text
+	}
+	return t.secrets.Replace(text)
+}
+
+// newMask returns what hides secrets. Those that are too short to be any would
+// make texts unreadable.
+func newMask(secrets []string) *strings.Replacer {
+	var pairs []string
+	for _, secret := range secrets {
+		if len(secret) >= 6 {
+			pairs = append(pairs, secret, "***")
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // scan reads a message that the server has sent.
