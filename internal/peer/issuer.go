@@ -15,8 +15,14 @@ import (
 	"handoff.example/handoff/internal/oauth"
 )
 
-// metadataAge is how long what an authorization server says of itself is used.
-const metadataAge = time.Hour
+const (
+	// metadataAge is how long what an authorization server says of itself is used
+	// before it is asked again.
+	metadataAge = time.Hour
+	// metadataGrace is how long what it said before is used when it does not answer,
+	// or answers with nonsense, before it is asked again.
+	metadataGrace = time.Minute
+)
 
 // discovered is what an authorization server said of itself last.
 type discovered struct {
@@ -26,21 +32,29 @@ type discovered struct {
 	until  time.Time
 }
 
-// get returns what there is of a place, or asks.
+// get returns what there is of a place, or asks. Where there is no answer what was
+// said before is still used: tokens have to be refreshed.
 func (f *discovered) get(place string, now time.Time, ask func() (*oauth.Server, error)) (*oauth.Server, error) {
 	f.mu.Lock()
-	known, fresh := f.server, f.place == place && now.Before(f.until)
+	known, until := f.server, f.until
+	if f.place != place {
+		known = nil
+	}
 	f.mu.Unlock()
-	if fresh {
+	if known != nil && now.Before(until) {
 		return known, nil
 	}
 	s, err := ask()
+	age := metadataAge
 	if err != nil {
-		return nil, err
+		if known == nil {
+			return nil, err
+		}
+		s, age = known, metadataGrace
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.place, f.server, f.until = place, s, now.Add(metadataAge)
+	f.place, f.server, f.until = place, s, now.Add(age)
 	return s, nil
 }
 

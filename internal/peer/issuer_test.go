@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/oauth"
@@ -110,6 +111,43 @@ func TestTokensOfTheIssuerOfTheConfiguration(t *testing.T) {
 	err := ask(t.Context(), dial(t, d, "p", peer.User{}))
 	if _, ok := errors.AsType[*oauth.MetadataError](err); !ok || !strings.Contains(err.Error(), "another issuer") {
 		t.Error(err)
+	}
+}
+
+// Tokens are got while the server does not say any more where they are, and where it
+// says another place that counts after an hour.
+func TestMetadataIsKeptAndReplaced(t *testing.T) {
+	t.Parallel()
+	i, at := newIssuer(t), &clock{time.Now()}
+	i.metadata = map[string]string{openIDPlace: metadata}
+	i.life = 60
+	a := newAgent(t, cardWith(asks([]string{bearerScheme}, "b")))
+	a.accept = i.accepts
+	d := directory(t, `p: {card: "`+a.URL+`", auth: {oauth2: {`+nodeInBody+`, issuer: "`+i.URL+`"}}}`, func(o *peer.Options) { o.Now = at.now })
+	for step, tt := range []struct {
+		metadata string
+		after    time.Duration
+		grants   int
+	}{
+		{metadata, 0, 1},
+		{"gone", 50 * time.Minute, 2},
+		{"gone", 3 * time.Hour, 3},
+		{strings.Replace(metadata, "%s/token", "%s/moved", 1), 30 * time.Second, 3}, // the token is good
+		{strings.Replace(metadata, "%s/token", "%s/moved", 1), 2 * time.Minute, 4},
+	} {
+		at.at = at.at.Add(tt.after)
+		i.mu.Lock()
+		i.metadata[openIDPlace] = tt.metadata
+		i.mu.Unlock()
+		if err := ask(t.Context(), dial(t, d, "p", peer.User{})); !errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) {
+			t.Fatalf("%d: %v", step, err)
+		}
+		if len(i.grants) != tt.grants {
+			t.Errorf("%d: %d grants", step, len(i.grants))
+		}
+	}
+	if i.last != "/moved" {
+		t.Errorf("the last token is from %s", i.last)
 	}
 }
 

@@ -34,6 +34,7 @@ type issuer struct {
 	person     string            // who logs in
 	refuse     bool
 	metadata   map[string]string // by path
+	last       string            // path of the last request for a token
 	iss        string            // that comes back from a login; "": none
 }
 
@@ -87,6 +88,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	i.last = r.URL.Path
 	grant, person := r.PostFormValue("grant_type"), "node"
 	i.grants = append(i.grants, strings.TrimSpace(grant+" "+r.PostFormValue("scope")))
 	id, secret, _ := r.BasicAuth()
