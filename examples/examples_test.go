@@ -50,16 +50,20 @@ var otherAgents = map[string][]string{
 	"procurement/handoff.yaml":     nil,
 	"procurement/supplier.yaml":    nil,
 	"procurement/finance.yaml":     nil,
+	"mcp-conformance/handoff.yaml": nil,
 }
 
 // stories are the examples that are several processes. Their READMEs are run as a
 // whole, in stories_test.go.
 var stories = []string{"inventory", "procurement"}
 
+// suites are the examples that are for a test suite, which runs them.
+var suites = []string{"mcp-conformance"} // make -C interop/mcp
+
 // single are the examples that are one process.
 func single(t *testing.T) []string {
 	t.Helper()
-	return slices.DeleteFunc(names(t), func(name string) bool { return slices.Contains(stories, name) })
+	return slices.DeleteFunc(names(t), func(name string) bool { return slices.Contains(stories, name) || slices.Contains(suites, name) })
 }
 
 func configurations(t *testing.T, name string) []string {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"handoff.example/interop/mcp/process"
 )
 
 // A column is what the suite is asked for: the scenarios that a revision
@@ -97,43 +99,52 @@ func (r row) each(ask func(column) (outcome, error)) ([]outcome, error) {
 
 // start starts what is under test, and returns its URL.
 func (r row) start(ctx context.Context, o options, dir string) (url string, stop func(), err error) {
-	if o.direct {
-		s, err := startFixture(ctx, r.server...)
-		if err != nil {
-			return "", nil, err
-		}
-		return s.url, s.stop, nil
-	}
-	tasks, err := startFixture(ctx, "-tasks")
+	fixture, err := filepath.Abs("build/fixture")
 	if err != nil {
 		return "", nil, err
 	}
-	arguments := []string{"-c", o.example, "--set", "mcp.servers.tasks.url=" + tasks.url}
-	stops := []func(){tasks.stop}
+	if o.direct {
+		s, err := process.Fixture(ctx, fixture, r.server...)
+		if err != nil {
+			return "", nil, err
+		}
+		return s.URL, s.Stop, nil
+	}
+	tasks, err := process.Fixture(ctx, fixture, "-tasks")
+	if err != nil {
+		return "", nil, err
+	}
+	arguments := []string{"-c", o.example, "--set", "mcp.servers.tasks.url=" + tasks.URL}
+	stops := []func(){tasks.Stop}
 	if r.stdio {
 		file := filepath.Join(dir, "handoff.yaml")
-		if err := os.WriteFile(file, stdioConfiguration(tasks.url, r.server), 0o600); err != nil {
+		configuration, err := process.Stdio(fixture, tasks.URL, r.server...)
+		if err == nil {
+			err = os.WriteFile(file, configuration, 0o600)
+		}
+		if err != nil {
+			tasks.Stop()
 			return "", nil, err
 		}
 		arguments = []string{"-c", file}
 	} else {
-		s, err := startFixture(ctx, r.server...)
+		s, err := process.Fixture(ctx, fixture, r.server...)
 		if err != nil {
-			tasks.stop()
+			tasks.Stop()
 			return "", nil, err
 		}
-		stops = append(stops, s.stop)
-		arguments = append(arguments, "--set", "mcp.servers.suite.url="+s.url)
+		stops = append(stops, s.Stop)
+		arguments = append(arguments, "--set", "mcp.servers.suite.url="+s.URL)
 	}
-	g, err := startGateway(ctx, o.program, filepath.Join(o.results, nonWord.ReplaceAllString(r.name, "-")+".log"), dir, arguments...)
+	g, err := process.Gateway(ctx, o.program, filepath.Join(o.results, nonWord.ReplaceAllString(r.name, "-")+".log"), dir, arguments...)
 	if err != nil {
 		for _, stop := range stops {
 			stop()
 		}
 		return "", nil, err
 	}
-	stops = append(stops, g.stop)
-	return g.url, func() {
+	stops = append(stops, g.Stop)
+	return g.URL, func() {
 		for _, stop := range slices.Backward(stops) {
 			stop()
 		}

@@ -1,4 +1,6 @@
-package main
+// Package process starts the fixtures and the gateway, for the suite and for the
+// official clients.
+package process
 
 import (
 	"bufio"
@@ -18,20 +20,14 @@ import (
 
 const patience = 20 * time.Second // for a process to be ready, or to end
 
-// process is a server that was started.
-type process struct {
-	url  string
-	stop func()
+// Process is a server that was started.
+type Process struct {
+	URL  string // of its endpoint
+	Stop func()
 }
 
-func fixtureProgram() (string, error) { return filepath.Abs("build/fixture") }
-
-// startFixture starts a fixture on a free port.
-func startFixture(ctx context.Context, arguments ...string) (*process, error) {
-	program, err := fixtureProgram()
-	if err != nil {
-		return nil, err
-	}
+// Fixture starts a fixture on a free port.
+func Fixture(ctx context.Context, program string, arguments ...string) (*Process, error) {
 	cmd := exec.CommandContext(ctx, program, append([]string{"-http", "127.0.0.1:0"}, arguments...)...)
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe() // it ends with it
@@ -50,23 +46,25 @@ func startFixture(ctx context.Context, arguments ...string) (*process, error) {
 	if err != nil || !ready {
 		return nil, errors.Join(fmt.Errorf("the fixture is not ready: %q", line), input.Close(), cmd.Wait())
 	}
-	return &process{url: url, stop: func() {
+	return &Process{URL: url, Stop: func() {
 		_ = input.Close()
 		_ = cmd.Wait()
 	}}, nil
 }
 
-// stdioConfiguration is a gateway before a fixture that it starts itself.
-func stdioConfiguration(tasks string, arguments []string) []byte {
-	program, _ := fixtureProgram()
-	command, _ := json.Marshal(append([]string{program}, arguments...))
-	return fmt.Appendf(nil, "mcp:\n  servers:\n    suite:\n      command: %s\n    tasks:\n      url: %s\n", command, tasks)
+// Stdio returns the configuration of a gateway before a fixture that it starts
+// itself, and the URL of the tasks fixture.
+func Stdio(program, tasks string, arguments ...string) ([]byte, error) {
+	return json.Marshal(map[string]any{"mcp": map[string]any{"poll": "100ms", "servers": map[string]any{
+		"suite": map[string]any{"command": append([]string{program}, arguments...)},
+		"tasks": map[string]any{"url": tasks},
+	}}})
 }
 
 var ready = regexp.MustCompile(`The node is ready.*?\baddress"?[=:]"?([0-9a-f.:\[\]]+:\d+)`)
 
-// startGateway starts a gateway on a free port, with a store of its own.
-func startGateway(ctx context.Context, program, log, dir string, arguments ...string) (*process, error) {
+// Gateway starts a gateway on a free port, with a store of its own in dir.
+func Gateway(ctx context.Context, program, log, dir string, arguments ...string) (*Process, error) {
 	arguments = append([]string{"serve", "--listen", "127.0.0.1:0", "--anonymous", "loopback", "--store", "sqlite:" + filepath.Join(dir, "store.db")}, arguments...)
 	cmd := exec.CommandContext(ctx, program, arguments...)
 	cmd.Dir = dir
@@ -112,7 +110,7 @@ func startGateway(ctx context.Context, program, log, dir string, arguments ...st
 			return nil, fmt.Errorf("the gateway did not start: %w\n%s", cmd.Wait(), said)
 		}
 		// The suite wants a name that is the machine's own.
-		return &process{url: "http://" + strings.Replace(a, "127.0.0.1", "localhost", 1) + "/mcp", stop: stop}, nil
+		return &Process{URL: "http://" + strings.Replace(a, "127.0.0.1", "localhost", 1) + "/mcp", Stop: stop}, nil
 	case <-time.After(patience):
 		stop()
 		return nil, fmt.Errorf("the gateway is not ready after %s", patience)
