@@ -30,8 +30,9 @@ func newCardVerifyCommand(a *app) *cobra.Command {
 		Use: "verify [FILE|URL|AGENT]", Short: "Verify the signatures of an agent card",
 		Long: `Verify the signatures of an agent card (A2A §8.4.3), over the bytes of the file or
 of what the agent serves. The keys are those of --jwks and --trust, and those that
-a signature names by its jku where --allow-jku has the origin of it. One good
-signature by such a key suffices. Exits with 1 when the policy refuses the card:
+a signature names by its jku where --allow-jku has the origin of it; without any of
+them, for a peer of ./handoff.yaml those of its signatures. One good signature by
+such a key suffices. Exits with 1 when the policy refuses the card:
 require (the default) wants a good signature, prefer refuses wrong ones only.`,
 		Example: `  handoff card verify https://agents.example.com/agents/quote/ --jwks partner.json
   handoff card verify signed.json --trust keys/ -o json
@@ -42,6 +43,9 @@ require (the default) wants a good signature, prefer refuses wrong ones only.`,
 			named := flags.agentCard
 			if len(args) == 1 {
 				named = args[0]
+			}
+			if err := v.ofPeer(named); err != nil {
+				return err
 			}
 			verifier, err := v.verifier(a)
 			if err != nil {
@@ -77,6 +81,26 @@ func (v *verification) register(cmd *cobra.Command, policy card.Policy) {
 	fs.StringVar(&v.policy, "policy", string(policy), "what passes: require, prefer or ignore")
 	fs.BoolVar(&v.partial, "partial", false, "accept a signature over what the official SDKs sign: fields of A2A 1.0 that are not empty")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions([]string{"require", "prefer", "ignore"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// ofPeer takes the keys of a peer of ./handoff.yaml where none are named.
+func (v *verification) ofPeer(named string) error {
+	if len(v.jwks)+len(v.trust)+len(v.origins) > 0 || !agentID.MatchString(named) {
+		return nil
+	}
+	local, err := loadLocal()
+	switch {
+	case err != nil:
+		return configFailure(err)
+	case local == nil || local.Peers[named] == nil:
+		return nil
+	}
+	signatures := &local.Peers[named].Signatures
+	for _, path := range signatures.Trust {
+		v.trust = append(v.trust, local.Path(path))
+	}
+	v.origins = signatures.JKU
+	return nil
 }
 
 // verifier loads the keys.
