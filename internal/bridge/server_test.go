@@ -363,7 +363,9 @@ func TestRow129_FailuresAndNames(t *testing.T) {
 				a2a.URL("https://example.com/a.pdf", "application/pdf", "a.pdf"), a2a.Data(a2a.JSON(`1`)), a2a.Data(a2a.JSON(`{"b": 2}`)),
 			)
 		}),
-		with("words", func(_ context.Context, turn *agent.Turn) error { return turn.Message(a2a.Text("Hello, " + turn.Text())) }),
+		with("words", func(_ context.Context, turn *agent.Turn) error {
+			return turn.Message(a2a.Text("Hello, " + turn.Text()))
+		}),
 	)
 	if got := b.tool("bank.work", `{"message":"pay"}`, knowsNothing); !got.failed() || got.texts() != "credit too low" {
 		t.Errorf("got %s", got.Body)
