@@ -114,6 +114,9 @@ func (c *Calls) Start(ctx context.Context, call *Call) (*mcp.Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	if call.Server == ServerName && call.UpstreamTask != "" {
+		return c.Get(ctx, call.Caller, call.UpstreamTask) // its tasks are ours already
+	}
 	spec := *c.Spec(call.Server)
 	if k.Key == "" {
 		spec.Idempotency = engine.IdempotencyOff
@@ -407,10 +410,6 @@ func (c *Calls) Recall(ctx context.Context, job *store.Job) error {
 	if err != nil {
 		return err
 	}
-	k, err := decodeKept(engine.MetadataOf(&record.Row))
-	if err != nil {
-		return c.finish(ctx, job)
-	}
 	state, err := c.opts.Store.Private(ctx, record.Row.Key)
 	if err != nil {
 		return err
@@ -418,6 +417,12 @@ func (c *Calls) Recall(ctx context.Context, job *store.Job) error {
 	s, err := decodeState(state)
 	if err != nil {
 		return c.finish(ctx, job)
+	}
+	k := s.Call
+	if k == nil {
+		if k, err = decodeKept(engine.MetadataOf(&record.Row)); err != nil {
+			return c.finish(ctx, job)
+		}
 	}
 	if s.Task == "" {
 		s.Task = k.Task

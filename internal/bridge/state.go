@@ -35,6 +35,11 @@ type callState struct {
 	Used         []string       `json:"used,omitempty"`   // keys of earlier ones (TSK-10)
 	Task         string         `json:"task,omitempty"`   // of the server
 	Since        time.Time      `json:"since,omitzero"`   // the task is there
+
+	// Of an agent whose skills are tools, which has to find out what to call.
+	Tool      string         `json:"tool,omitempty"`
+	Arguments jsontext.Value `json:"arguments,omitzero"` // so far
+	Call      *keptCall      `json:"call,omitempty"`     // once it is known
 }
 
 // input is one thing that a server asks for.

@@ -52,8 +52,16 @@ type work struct {
 	turn  *agent.Turn
 	call  *keptCall
 	state *callState
+	rim   rim
 	spoke time.Time // when progress was told last
 	heard string    // the last status message of the server's task
+}
+
+// rim is how a call is shown outside: as a call, or as the work of an agent.
+type rim interface {
+	complete(w *work, result jsontext.Value) error
+	fail(w *work, e jsontext.Value, text string) error
+	ask(w *work, open []input) error
 }
 
 // Run goes on with a call from where it is: before it, in the middle of it, asked,
@@ -67,11 +75,16 @@ func (c *caller) Run(ctx context.Context, t *agent.Turn) error {
 	if err != nil {
 		return err
 	}
-	w := &work{caller: c, ctx: ctx, turn: t, call: k, state: s}
+	w := &work{caller: c, ctx: ctx, turn: t, call: k, state: s, rim: callRim{}}
 	if k.Task != "" && s.Stage == stageNew {
 		s.Stage, s.Task, s.Since = stageFollowing, k.Task, time.Now()
 	}
-	switch s.Stage {
+	return w.run()
+}
+
+// run goes on with a call from its stage.
+func (w *work) run() error {
+	switch w.state.Stage {
 	case stageCalling:
 		return w.recover()
 	case stageAsked:
@@ -313,18 +326,8 @@ func (w *work) take(m *mcp.Message) error {
 	return w.fail(mcp.Errorf(mcp.CodeBadAnswer, "The server has answered with a result that is not understood")) // BAS-13
 }
 
-// complete ends the task with the result as the server has sent it.
-func (w *work) complete(result jsontext.Value) error {
-	part := a2a.Data(a2a.JSON(result))
-	part.MediaType = "application/json"
-	if err := w.turn.Emit(agent.Step{Artifact: &agent.Artifact{ID: resultID, Name: w.call.Tool, Parts: []a2a.Part{part}, Last: true}}); err != nil {
-		if w.ctx.Err() == nil && !errors.Is(err, agent.ErrEnded) {
-			return w.fail(mcp.Errorf(mcp.CodeBadAnswer, "The result of the server cannot be kept: %v", err))
-		}
-		return err
-	}
-	return w.turn.Complete()
-}
+// complete ends the task with the result of the server.
+func (w *work) complete(result jsontext.Value) error { return w.rim.complete(w, result) }
 
 // fail ends the task with an error of JSON-RPC (TSK-08).
 func (w *work) fail(e *mcp.Error) error {
@@ -337,9 +340,7 @@ func (w *work) failWith(e jsontext.Value) error {
 	if text == "" {
 		text = "The server has refused the call"
 	}
-	return w.turn.Emit(agent.Step{Fail: &agent.Content{
-		Parts: []a2a.Part{a2a.Text(text)}, Metadata: a2a.JSON(object([]member{{metaError, e}})),
-	}})
+	return w.rim.fail(w, e, text)
 }
 
 // inputRequired asks the client what the server asks for.
@@ -366,18 +367,7 @@ func (w *work) ask() error {
 	if err := w.turn.SetState(text); err != nil {
 		return err
 	}
-	open := w.state.open()
-	requests := make([]member, len(open))
-	for i, in := range open {
-		requests[i] = member{in.Key, in.Request}
-	}
-	return w.turn.Emit(agent.Step{Ask: &agent.Ask{
-		Content: agent.Content{
-			Parts:    []a2a.Part{a2a.Text(questionOf(open))},
-			Metadata: a2a.JSON(object([]member{{metaInputs, object(requests)}})),
-		},
-		Schema: schemaOf(open),
-	}})
+	return w.rim.ask(w, w.state.open())
 }
 
 // questionOf is what requests for input say to people.
