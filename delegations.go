@@ -116,6 +116,9 @@ func (l *links) Open(ctx context.Context, name string, user ledger.User) (*ledge
 		if held || credentials {
 			return nil, &ledger.SetupError{Peer: name, Err: err}
 		}
+		if known, gerr := l.catalog.Get(name); gerr == nil {
+			return &ledger.Link{Stuck: known.Config.Stuck.Std()}, err
+		}
 		return nil, err
 	}
 	of := p.Config

@@ -165,6 +165,7 @@ func (n *Node) assemble(c *config.Config) error {
 	n.jobs.Long(store.JobInbox, n.inbox.Remind)
 	n.metrics.WatchAudit(n.audit.Lost)
 	n.metrics.WatchStock(n.stock)
+	n.metrics.WatchInbox(n.openItems)
 	if n.busState() != nil {
 		n.metrics.WatchBus(n.busNumbers)
 	}

@@ -52,11 +52,31 @@ func (s *Service) Answer(ctx context.Context, scope store.Scope, a *Answer) erro
 		}
 	}
 	if item.Kind == store.InboxStuck || item.Task == "" {
-		// Somebody has looked after it; nobody is told.
-		words := wordsOf(a)
-		return s.update(ctx, scope, &store.InboxUpdate{ID: item.ID, Settle: &store.InboxSettle{By: a.By, Decision: "answered", Words: words}})
+		// Somebody has looked after it. The words are for the record.
+		return s.putAway(ctx, scope, item, a)
 	}
 	return s.send(ctx, item, a)
+}
+
+// putAway settles an item that nobody else waits for. What the answer to a stuck one
+// sets off is in its history, which whoever has answered is shown.
+func (s *Service) putAway(ctx context.Context, scope store.Scope, item *store.InboxItem, a *Answer) error {
+	var do func(context.Context) error
+	if s.opts.Looked != nil && item.Kind == store.InboxStuck {
+		says, then, err := s.opts.Looked(ctx, item)
+		if err != nil {
+			return err
+		}
+		do = then
+		if err := s.update(ctx, scope, &store.InboxUpdate{ID: item.ID, Entry: store.InboxEntry{By: node, What: "looked", Words: says}}); err != nil {
+			return err
+		}
+	}
+	settle := &store.InboxSettle{By: a.By, Decision: "answered", Words: wordsOf(a)}
+	if err := s.update(ctx, scope, &store.InboxUpdate{ID: item.ID, Settle: settle}); err != nil || do == nil {
+		return err
+	}
+	return do(ctx)
 }
 
 // send makes a message to the task of an item.

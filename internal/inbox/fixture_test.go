@@ -75,6 +75,7 @@ type fixture struct {
 	deciders map[store.InboxKind]inbox.Decider
 	audit    *audit.Log
 	ahead    atomic.Int64 // of the clock
+	looked   int          // looks that answers have set off
 }
 
 func (f *fixture) now() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }
@@ -84,9 +85,17 @@ func (f *fixture) wait(d time.Duration) { f.ahead.Add(int64(d)) }
 func (f *fixture) restart(client *http.Client) {
 	f.Service = inbox.New(inbox.Options{
 		Store: f.store, Scope: all, Engine: f.engine, Agents: func(id string) *engine.Spec { return f.specs[id] },
-		Settings: func() inbox.Settings { return f.settings }, Deciders: f.deciders, Keys: f.keys, Client: client,
+		Settings: func() inbox.Settings { return f.settings }, Deciders: f.deciders, Looked: f.look, Keys: f.keys, Client: client,
 		Base: func() string { return "https://agents.example.com" }, Now: f.now, Version: "1", Audit: f.audit, Address: func(*http.Request) string { return "192.0.2.7" }, Logger: slog.New(slog.DiscardHandler),
 	})
+}
+
+// look is what an answer to a stuck item sets off.
+func (f *fixture) look(_ context.Context, item *store.InboxItem) (string, func(context.Context) error, error) {
+	return "It is looked at " + item.Agent + ".", func(context.Context) error {
+		f.looked++
+		return nil
+	}, nil
 }
 
 func newFixture(t *testing.T) *fixture {

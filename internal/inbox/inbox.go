@@ -66,6 +66,10 @@ type Options struct {
 	Settings func() Settings
 	// Deciders are those of the kinds of items that are not grant requests.
 	Deciders map[store.InboxKind]Decider
+	// Looked says what an answer to an item of the kind store.InboxStuck sets off, and
+	// returns what does it when the item was settled, nil for nothing. Nil: nothing is
+	// done.
+	Looked func(ctx context.Context, item *store.InboxItem) (says string, do func(context.Context) error, err error)
 	// Keys sign links: the first one signs, the others are what it was before.
 	// Without keys there are no links.
 	Keys [][]byte
@@ -156,6 +160,22 @@ func ParseKind(name string) (store.InboxKind, bool) {
 		}
 	}
 	return 0, false
+}
+
+// Open counts the open items of each kind, by its name.
+func (s *Service) Open(ctx context.Context) (map[string]int, error) {
+	open := map[string]int{}
+	for kind, name := range kinds {
+		if name == "" {
+			continue
+		}
+		page, err := s.opts.Store.InboxItems(ctx, s.opts.Scope, store.InboxQuery{Kind: store.InboxKind(kind), PageSize: 1})
+		if err != nil {
+			return nil, err
+		}
+		open[name] = page.Total
+	}
+	return open, nil
 }
 
 // View returns an item as people see it.

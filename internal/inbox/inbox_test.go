@@ -139,8 +139,14 @@ func TestDeciders(t *testing.T) {
 	if i := f.item("broken"); !i.Settled.IsZero() {
 		t.Errorf("what failed is settled: %+v", i)
 	}
+	if open, err := f.Open(t.Context()); err != nil || open["stuck"] != 1 || open["card"] != 1 || open["grant"] != 0 || len(open) != 5 {
+		t.Errorf("open: %v, %v", open, err)
+	}
 	if err := f.answer("stuck", "looked after it", ""); err != nil {
 		t.Fatal(err)
+	}
+	if d, err := f.Show(t.Context(), all, "stuck"); err != nil || len(d.History) != 3 || d.History[1].What != "looked" || d.History[1].Words != "It is looked at bank." || f.looked != 1 {
+		t.Errorf("the history: %+v, %v, %d looks", d, err, f.looked)
 	}
 	if i := f.item("stuck"); i.Decision != "answered" || i.Words != "looked after it" {
 		t.Errorf("what was stuck: %+v", i)

@@ -182,7 +182,11 @@ func (l *Ledger) interval(link *Link, n int, slow bool) time.Duration {
 func (l *Ledger) open(ctx context.Context, d *store.Delegation) (Link, error) {
 	link, err := l.opts.Peers.Open(ctx, d.Peer, User{Tenant: d.Tenant, Subject: d.Owner})
 	if err != nil {
-		return Link{}.withDefaults(), err
+		failed := Link{}.withDefaults()
+		if link != nil {
+			failed.Stuck = link.Stuck
+		}
+		return failed, err
 	}
 	return prepared(link)
 }

@@ -42,7 +42,8 @@ type Engine interface {
 // Peers knows the agents that work is handed to.
 type Peers interface {
 	// Open returns how a peer is spoken to, on behalf of a user. An error that
-	// another try cannot mend is a *PeerError.
+	// another try cannot mend is a *PeerError. With an error it may return a Link that
+	// has nothing but Stuck.
 	Open(ctx context.Context, name string, user User) (*Link, error)
 	// Observe is told how a call went.
 	Observe(ctx context.Context, name string, o Observation)

@@ -139,6 +139,9 @@ func (w *work) run(ctx context.Context) error {
 func (w *work) open(ctx context.Context) error {
 	link, err := w.l.opts.Peers.Open(ctx, w.d.Peer, User{Tenant: w.d.Tenant, Subject: w.d.Owner})
 	if err != nil {
+		if link != nil {
+			w.link.Stuck = link.Stuck
+		}
 		return err
 	}
 	if w.link, err = prepared(link); err != nil {

@@ -106,7 +106,7 @@ type InboxSettle struct {
 type InboxEntry struct {
 	At    time.Time // filled in by the store
 	By    string
-	What  string // created, assigned, due, reminded, linked, answered, approved, denied, canceled, expired, gone on
+	What  string // created, assigned, due, reminded, linked, looked, answered, approved, denied, canceled, expired, gone on
 	Words string
 }
 

@@ -141,6 +141,26 @@ func (m *Metrics) WatchStock(stock func() []Stock) {
 	m.registry.MustRegister(&stockCollector{stock: stock})
 }
 
+// WatchInbox reports, with every scrape, how many items of each kind are open in the
+// inbox; nil for what could not be counted.
+func (m *Metrics) WatchInbox(open func() map[string]int) {
+	m.registry.MustRegister(&inboxCollector{open})
+}
+
+var inboxOpen = prometheus.NewDesc("handoff_inbox_open_items", "Items of the inbox that nobody has settled, by their kind.", []string{"kind"}, nil)
+
+type inboxCollector struct{ open func() map[string]int }
+
+// Describe sends the description of the metric.
+func (c *inboxCollector) Describe(ch chan<- *prometheus.Desc) { ch <- inboxOpen }
+
+// Collect sends the metric.
+func (c *inboxCollector) Collect(ch chan<- prometheus.Metric) {
+	for kind, n := range c.open() {
+		ch <- prometheus.MustNewConstMetric(inboxOpen, prometheus.GaugeValue, float64(n), kind)
+	}
+}
+
 var (
 	stockCount = prometheus.NewDesc("handoff_tasks", "Tasks in a state now.", []string{"agent", "state"}, nil)
 	stockAge   = prometheus.NewDesc("handoff_oldest_task_seconds",

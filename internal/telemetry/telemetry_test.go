@@ -37,6 +37,7 @@ func TestMetrics(t *testing.T) {
 			{Agent: "echo", State: "TASK_STATE_COMPLETED", Count: 9},
 		}
 	})
+	m.WatchInbox(func() map[string]int { return map[string]int{"question": 2, "stuck": 0} })
 	m.WatchBus(func() Bus { return Bus{Connected: true, Sent: 7, Heard: 6, Dropped: 5} })
 	text := scrape(t, m)
 	for _, want := range []string{
@@ -54,6 +55,8 @@ func TestMetrics(t *testing.T) {
 		`handoff_tasks{agent="echo",state="TASK_STATE_WORKING"} 4`,
 		`handoff_tasks{agent="echo",state="TASK_STATE_COMPLETED"} 9`,
 		`handoff_stale_tasks{agent="echo"} 3`,
+		`handoff_inbox_open_items{kind="question"} 2`,
+		`handoff_inbox_open_items{kind="stuck"} 0`,
 		`handoff_bus_connected 1`,
 		`handoff_bus_hints_total{what="sent"} 7`,
 		`handoff_bus_hints_total{what="heard"} 6`,
