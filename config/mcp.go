@@ -313,21 +313,25 @@ type MCPPolicy struct {
 }
 
 // MCPReason is why something is so: a text, or true for no reason in particular.
+// false undoes what counted before.
 type MCPReason string
 
 // UnmarshalYAML reads a text, true or false.
 func (r *MCPReason) UnmarshalYAML(unmarshal func(any) error) error {
 	text, err := wordOrBool(unmarshal)
-	if text == "false" {
-		text = ""
-	}
 	*r = MCPReason(text)
 	return err
 }
 
+// IsSet reports whether anything is said, such as that it is not so.
+func (r MCPReason) IsSet() bool { return r != "" }
+
+// On reports whether it is so.
+func (r MCPReason) On() bool { return r != "" && r != "false" }
+
 // Text returns the reason for people, "" for none in particular.
 func (r MCPReason) Text() string {
-	if r == "true" {
+	if r == "true" || r == "false" {
 		return ""
 	}
 	return string(r)
