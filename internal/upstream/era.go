@@ -115,11 +115,11 @@ func (h *httpServer) detect(ctx context.Context, caller *auth.Principal) (string
 		}
 	}
 	revision, legacyErr := h.legacy.probe(ctx, caller)
-	if e, ok := errors.AsType[*mcp.Error](legacyErr); ok && (e.Code == mcp.CodeMethodNotFound || isModernError(e)) {
+	if isModernRefusal(legacyErr) {
 		return mcp.Modern, nil // it knows no initialize (VER-09)
 	}
 	if legacyErr != nil {
-		return "", legacyErr
+		return "", h.sessionError(legacyErr)
 	}
 	return revision, nil
 }
@@ -159,6 +159,16 @@ func isModernError(e *mcp.Error) bool {
 		return true
 	}
 	return false
+}
+
+// isModernRefusal reports whether a server has refused to begin a session because it
+// knows none (VER-09).
+func isModernRefusal(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok {
+		err = e.Err
+	}
+	e, ok := errors.AsType[*mcp.Error](err)
+	return ok && (e.Code == mcp.CodeMethodNotFound || isModernError(e))
 }
 
 // supportedBy returns the revisions that an error names.

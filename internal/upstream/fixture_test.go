@@ -241,7 +241,13 @@ func legacyServer(revision string) *sdk.Server {
 }
 
 // legacyHandler serves it with sessions.
-func legacyHandler(s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
+func legacyHandler(t *testing.T, s *sdk.Server, o *sdk.StreamableHTTPOptions) http.Handler {
+	t.Helper()
+	t.Cleanup(func() {
+		for one := range s.Sessions() {
+			one.Close() //nolint:errcheck // it may be closed
+		}
+	})
 	if o == nil {
 		o = &sdk.StreamableHTTPOptions{}
 	}

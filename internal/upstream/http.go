@@ -55,6 +55,10 @@ func (h *httpServer) do(ctx context.Context, r *Request) (Answer, error) {
 		}
 		if !modern {
 			answer, err := h.legacy.do(ctx, r)
+			if isModernRefusal(err) && !again {
+				h.era.forget()
+				continue
+			}
 			if err != nil {
 				return h.orLogin(r, err)
 			}
@@ -275,7 +279,7 @@ func (a *httpAnswer) open(r *Request, header http.Header) (Answer, error) {
 			}
 		}
 		if e.Code == mcp.CodeUnsupportedVersion && !contains(supportedBy(e), mcp.Modern) {
-			return nil, errors.Join(errEra, a.h.refused("it does not speak "+mcp.Modern, e)) // VER-02
+			return nil, a.h.refused("it does not speak "+mcp.Modern, errors.Join(errEra, e)) // VER-02
 		}
 		m, err := failure(a.request.ID, e)
 		if err != nil {
@@ -358,7 +362,7 @@ func (h *httpServer) statusError(ctx context.Context, r *http.Response) (*mcp.Er
 	why := &statusError{r.StatusCode, clip(strings.TrimSpace(string(body)), 200)}
 	switch status := r.StatusCode; {
 	case status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
-		return nil, errors.Join(errEra, h.refused("it has no such endpoint", why))
+		return nil, h.refused("it has no such endpoint", errors.Join(errEra, why))
 	case status == http.StatusTooManyRequests:
 		return nil, h.refused("it has too much to do", why)
 	case status == http.StatusServiceUnavailable:

@@ -201,7 +201,7 @@ func (l *httpLink) failed(c *legacyCall, r *http.Response) error {
 	if in && (r.StatusCode == http.StatusNotFound || r.StatusCode == http.StatusBadRequest) {
 		closeBody(r)
 		l.lose()
-		return errors.Join(errNoSession, l.h.refused("its session is over", &statusError{status: r.StatusCode}))
+		return l.h.refused("its session is over", errors.Join(errNoSession, &statusError{status: r.StatusCode}))
 	}
 	e, err := l.h.statusError(c.life, r)
 	if err != nil {
