@@ -12,7 +12,6 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
-	"handoff.example/handoff/internal/card"
 )
 
 // newCallers returns what finds out who is calling: the Authenticator of the
@@ -27,9 +26,7 @@ func (n *Node) newCallers(c *config.Config) (auth.Authenticator, error) {
 	o := auth.ChainOptions{
 		OIDC: c.Callers.OIDC, Basic: c.Callers.Basic, MTLS: c.Callers.MTLS, Client: n.outbound, Logger: n.log,
 		Anonymous: auth.Anonymous{Policy: auth.Policy(c.Callers.Anonymous), Proxies: c.TrustedPrefixes(), Hosts: hostsOf(c.PublicURL)},
-		Resource: func(r *http.Request) string {
-			return auth.ResourceURL(card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
-		},
+		Resource:  resourceURL(c), Audiences: audiences(c),
 		Before: n.chain,
 	}
 	if c.Callers.Keys {
@@ -43,12 +40,17 @@ func (n *Node) newCallers(c *config.Config) (auth.Authenticator, error) {
 	return chain, nil
 }
 
-// resource describes the node to clients of OAuth 2.0 (RFC 9728). The
+// resource describes the node, or what is at a path of it, to clients of OAuth 2.0
+// (RFC 9728). The
 // configuration is that with the agents of the program.
-func resource(c *config.Config) *auth.Resource {
+func resource(c *config.Config, path string) *auth.Resource {
 	m := &auth.Resource{Name: "Handoff"}
 	for i := range c.Callers.OIDC {
 		m.Issuers = append(m.Issuers, c.Callers.OIDC[i].Issuer)
+	}
+	if isMCP(strings.TrimPrefix(path, auth.ResourcePath)) {
+		m.Scopes = c.MCP.Scopes // what basic use takes; more is asked for when it is needed (MCP AUT-13)
+		return m
 	}
 	for _, id := range c.AgentIDs() {
 		a := c.Agents[id]

@@ -14,6 +14,7 @@ import (
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/api"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/bridge"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/ledger"
@@ -67,6 +68,9 @@ func (n *Node) toPeer(name string) agent.Agent {
 // spec returns what the engine has to know of an agent: one of the
 // configuration, or one that stands for a peer.
 func (n *Node) spec(id string) *engine.Spec {
+	if server, ok := strings.CutPrefix(id, bridge.AgentPrefix); ok && n.gateway != nil {
+		return n.gateway.calls.Spec(server)
+	}
 	name, ok := strings.CutPrefix(id, engine.PeerPrefix)
 	if !ok {
 		return n.current.Load().specs[id]

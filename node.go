@@ -24,6 +24,7 @@ import (
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/backend"
+	"handoff.example/handoff/internal/bridge"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
@@ -61,6 +62,7 @@ type Node struct {
 	jobs      *job.Runner
 	webhooks  *push.Service
 	inbox     *inbox.Service
+	gateway   *gateway // of tool servers
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
 	handler   atomic.Pointer[http.Handler]
@@ -158,6 +160,10 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	n.jobs.Long(store.JobPush, n.webhooks.Do)
+	if n.gateway, err = n.newGateway(c, guard, &keys); err != nil {
+		return err
+	}
+	n.jobs.Long(bridge.JobRecall, n.gateway.calls.Recall)
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
@@ -175,6 +181,7 @@ func (n *Node) assemble(c *config.Config) error {
 // keys are what is derived from the secret key; all nil without one.
 type keys struct {
 	sealer         *auth.Sealer
+	cursor         []byte // signs cursors of lists
 	callback       []byte
 	older          [][]byte // that callback was before
 	fingerprint    []byte   // tells secrets apart without telling them
@@ -187,7 +194,7 @@ func keysOf(c *config.Config) (k keys, err error) {
 	if c.SecretKey.IsZero() {
 		return k, nil
 	}
-	k.callback, k.fingerprint = derive(c.SecretKey, "callback"), derive(c.SecretKey, "fingerprint")
+	k.callback, k.fingerprint, k.cursor = derive(c.SecretKey, "callback"), derive(c.SecretKey, "fingerprint"), derive(c.SecretKey, "cursor")
 	var opening, fingerprints [][]byte
 	for _, old := range c.OldSecretKeys {
 		k.older = append(k.older, derive(old, "callback"))
@@ -314,7 +321,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	n.peers.stop()
 	n.seals.stop()
 	n.jobs.Stop()
-	err := n.engine.Stop(ctx)
+	err := errors.Join(n.engine.Stop(ctx), n.gateway.close(ctx))
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, w := range n.wires {
@@ -386,12 +393,16 @@ func (n *Node) Reload() ([]config.Change, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := n.gateway.reload(c); err != nil {
+		return nil, err
+	}
 	if err := n.setHandler(c); err != nil {
 		return nil, err
 	}
 	n.catalog.Use(peers)
 	n.base = c
 	n.current.Store(built)
+	n.gateway.agentsChanged()
 	for _, change := range changes {
 		n.log.Info("The configuration has changed", "change", change.String())
 	}
@@ -468,6 +479,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams, OpenStreams: n.streams,
 	})
 	n.wires = append(n.wires, agentsHandler)
+	tools := n.gateway.serve(c, authenticator, trusts(c))
 	nodeAPI := n.apiHandler(authenticator)
 	receiver := n.ledger.Receiver()
 	// No ServeMux: it would redirect unclean paths, which no client expects.
@@ -479,6 +491,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			n.serveReady(w, r)
 		case strings.HasPrefix(path, "/api/v1/"):
 			nodeAPI.ServeHTTP(w, r)
+		case isMCP(path) && n.Config().MCPEnabled():
+			tools.ServeHTTP(w, r)
 		case strings.HasPrefix(path, inbox.Prefix):
 			n.inbox.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/callbacks/"):
@@ -490,7 +504,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 		case path == config.JWKSPath && n.current.Load().jwks != nil:
 			n.current.Load().jwks.ServeHTTP(w, r)
 		case isResource(path) && len(c.Callers.OIDC) > 0:
-			resource(n.Config()).Serve(w, r, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
+			resource(n.Config(), path).Serve(w, r, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
 		default:
 			agentsHandler.ServeHTTP(w, r)
 		}

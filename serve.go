@@ -15,6 +15,7 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/mcpgw"
 	"handoff.example/handoff/internal/wire"
 )
 
@@ -189,6 +190,11 @@ func answers(path string) bool {
 func (n *Node) adminHandler(c *config.Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/", n.apiHandler(admin{}))
+	if c.MCPEnabled() {
+		tools := n.gateway.serve(c, admin{}, func(r *http.Request) bool { return r.Header["Origin"] == nil })
+		mux.Handle(mcpgw.Path, tools)
+		mux.Handle(mcpgw.Path+"/", tools)
+	}
 	mux.HandleFunc("GET /healthz", n.serveHealth)
 	mux.HandleFunc("GET /readyz", n.serveReady)
 	n.observe(mux, c)

@@ -122,6 +122,7 @@ func newRoot(a *app) *cobra.Command {
 		newInboxCommand,
 		newAdminCommand,
 		newDelegationCommand,
+		newMCPCommand,
 	} {
 		root.AddCommand(construct(a))
 	}

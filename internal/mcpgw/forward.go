@@ -38,6 +38,9 @@ func (x *exchange) admit(method, name string) (*call, error) {
 	}
 	if t.Server != nil {
 		x.server, x.tool = t.Server.Name(), t.Name
+		if method == mcp.MethodReadResource || method == mcp.MethodComplete {
+			x.tool = "" // a metric for each URI would be without end
+		}
 	}
 	c := &call{method: method, target: t}
 	if t.Rules == nil {
@@ -259,7 +262,7 @@ func (x *exchange) response(c *call, terms *Terms, request *upstream.Request, m 
 	if !x.capable(m) {
 		return
 	}
-	if m.ResultType == mcp.ResultTask {
+	if m.ResultType == mcp.ResultTask && c.target.Server.Name() != AgentsServer { // whose tasks are the gateway's already
 		x.adopt(c, terms, request, m)
 		return
 	}

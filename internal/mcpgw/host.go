@@ -2,6 +2,7 @@ package mcpgw
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 )
@@ -26,4 +27,10 @@ func isLoopbackHost(host string) bool {
 func isLoopbackAddress(address string) bool {
 	pair, err := netip.ParseAddrPort(address)
 	return err == nil && pair.Addr().Unmap().IsLoopback()
+}
+
+// hasCredential reports whether a request has what a page of somebody else cannot
+// send.
+func hasCredential(r *http.Request) bool {
+	return r.Header["Authorization"] != nil || r.Header["X-Api-Key"] != nil || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
 }

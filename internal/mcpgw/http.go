@@ -89,6 +89,14 @@ func New(o Options) *Handler {
 	return h
 }
 
+// With returns a handler that goes on with what is open under other options: after a
+// reload, say. Requests under way keep theirs.
+func (h *Handler) With(o Options) *Handler {
+	next := New(o)
+	next.sessions, next.listens = h.sessions, h.listens
+	return next
+}
+
 // Close ends the streams of the gateway and waits until they are over.
 func (h *Handler) Close() {
 	h.listens.close()
@@ -492,12 +500,12 @@ func putBuffer(b *[]byte) {
 // TrustsOf returns what decides about Origin and Host: pages of those origins may
 // call, and on this machine those of it. The hosts are the names under which the
 // node is reached; one that was reached over the loopback interface under another
-// name is the aim of a rebound name (SEC-05). Behind a proxy, which says so, the
-// host is not that of the connection.
+// name, by somebody without a credential, is the aim of a rebound name (SEC-05).
+// Behind a proxy, which says so, the host is not that of the connection.
 func TrustsOf(origins, hosts []string, proxied func(*http.Request) bool) func(r *http.Request) bool {
 	return func(r *http.Request) bool {
 		local := isLoopbackAddress(r.RemoteAddr) && !proxied(r)
-		if host := hostOf(r.Host); local && !isLoopbackHost(host) && !slices.Contains(hosts, host) {
+		if host := hostOf(r.Host); local && !hasCredential(r) && !isLoopbackHost(host) && !slices.Contains(hosts, host) {
 			return false
 		}
 		given := r.Header["Origin"]

@@ -28,6 +28,7 @@ type Metrics struct {
 	limited    *prometheus.CounterVec
 	commitTime prometheus.Histogram
 	commitSize prometheus.Histogram
+	tools      *prometheus.HistogramVec
 	pushes     pushes
 }
 
@@ -40,6 +41,7 @@ func NewMetrics() *Metrics {
 	m := &Metrics{
 		registry:   prometheus.NewRegistry(),
 		pushes:     newPushes(),
+		tools:      newTools(),
 		tasks:      counter("tasks_created_total", "Tasks that were created.", "agent"),
 		states:     counter("task_states_total", "Times that a task got into a state.", "agent", "state"),
 		turns:      counter("turns_total", "Turns that were started.", "agent"),
@@ -68,7 +70,7 @@ func NewMetrics() *Metrics {
 		}),
 	}
 	m.registry.MustRegister(m.tasks, m.states, m.turns, m.attempts, m.steps, m.duplicates, m.limited, m.turnTime,
-		m.watchers, m.requests, m.commitTime, m.commitSize, m.pushes.delivered, m.pushes.failed, m.pushes.inFlight,
+		m.watchers, m.requests, m.commitTime, m.commitSize, m.tools, m.pushes.delivered, m.pushes.failed, m.pushes.inFlight,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
