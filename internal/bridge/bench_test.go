@@ -87,6 +87,7 @@ type node struct {
 	calls  *bridge.Calls
 	server *bridge.Server
 	tools  *toolServer
+	lookup func(id string) *engine.Spec
 }
 
 // opener opens a store of a test once more.
@@ -145,6 +146,7 @@ func (b *bench) start() {
 		}
 		return specs[id]
 	}
+	n.lookup = lookup
 	n.engine = engine.New(engine.Config{
 		Store: n.dying, Node: store.Node{Name: "test"}, Lease: 300 * time.Millisecond, Logger: quiet, Agents: lookup,
 		JobsDue: func(at time.Time) { n.jobs.Due(at) },

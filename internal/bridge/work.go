@@ -444,7 +444,7 @@ func (w *work) read() {
 			}
 			continue
 		}
-		if open := w.state.open(); len(open) == 1 {
+		if open := w.state.open(); len(open) == 1 || len(open) > 0 && w.state.Call != nil { // an agent asks for one after the other
 			if answer := inWords(&open[0], m); answer != nil {
 				w.state.answer([]member{{open[0].Key, answer}})
 			}
