@@ -160,6 +160,11 @@ func (x *exchange) request(c *call, terms *Terms) *upstream.Request {
 	if m.MetaValue(mcp.MetaTraceparent) != nil && !isTraceparent(m.MetaString(mcp.MetaTraceparent)) { // OBS-02
 		m = m.WithMeta(mcp.MetaTraceparent, nil).WithMeta(mcp.MetaTracestate, nil)
 	}
+	if x.carries() {
+		caps := x.message.Capabilities()
+		caps.Tasks = true
+		m = m.WithMeta(mcp.MetaCapabilities, caps.AppendJSON(nil))
+	}
 	return &upstream.Request{Message: m, Header: x.handedOn(), Caller: &x.caller, Timeout: terms.Timeout}
 }
 
@@ -199,33 +204,58 @@ func (x *exchange) forward(c *call, terms *Terms) {
 	out := x.open()
 	defer out.close()
 	request := x.request(c, terms)
+	for round := 0; ; round++ {
+		m, done := x.once(c, request)
+		if m == nil {
+			return
+		}
+		if !x.old || m.ResultType != mcp.ResultInputRequired {
+			x.response(c, terms, request, m)
+			done()
+			return
+		}
+		next, err := x.nextRound(m, request, round)
+		done()
+		if err != nil {
+			x.refuse(err)
+			return
+		}
+		request = next
+	}
+}
+
+// once sends a call to its server and hands on what comes before the response. It
+// returns the response, which is valid until done is called, or nil when the answer
+// is over.
+func (x *exchange) once(c *call, request *upstream.Request) (response *mcp.Message, done func()) {
 	answer, err := c.target.Server.Do(x.ctx(), request)
 	if err != nil {
 		x.refuse(err)
-		return
+		return nil, nil
 	}
-	defer answer.Close()
+	done = func() { _ = answer.Close() } // there is nothing left to lose
 	if raw, ok := answer.(upstream.Raw); ok && !x.mayBeTask() {
+		defer done()
 		x.copy(raw)
-		return
+		return nil, nil
 	}
 	for {
 		m, err := answer.Next()
 		switch {
 		case err != nil:
+			defer done()
 			if errors.Is(err, io.EOF) {
 				err = &mcp.Error{Code: mcp.CodeBadAnswer, Message: "The server has ended its answer without a response"}
 			}
 			x.refuse(err)
-			return
-		case !m.IsResponse():
-			if err := out.event(m.Body); err != nil {
-				return
-			}
-			continue
+			return nil, nil
+		case m.IsResponse():
+			return m, done
 		}
-		x.response(c, terms, request, m)
-		return
+		if err := x.out.event(m.Body); err != nil && !x.old { // LEG-06
+			done()
+			return nil, nil
+		}
 	}
 }
 
@@ -233,7 +263,13 @@ func (x *exchange) forward(c *call, terms *Terms) {
 // server that the client would not find, or what the revision of the client does not
 // have.
 func (x *exchange) mayBeTask() bool {
-	return x.old || x.message.Method == mcp.MethodCallTool && x.message.Capabilities().Tasks
+	return x.old || x.message.Method == mcp.MethodCallTool && (x.message.Capabilities().Tasks || x.carries())
+}
+
+// carries reports whether a task of a server is waited for in place of the client,
+// which knows none (TSK-22).
+func (x *exchange) carries() bool {
+	return x.h.opts.CarryTasks && x.h.opts.Calls != nil && x.message.Method == mcp.MethodCallTool && !x.message.Capabilities().Tasks
 }
 
 // copy hands a document on without reading it.
@@ -297,7 +333,7 @@ func (x *exchange) capable(m *mcp.Message) bool {
 	case "", mcp.ResultComplete, mcp.ResultInputRequired:
 		return true
 	case mcp.ResultTask:
-		if x.message.Method == mcp.MethodCallTool && caps.Tasks && x.h.opts.Calls != nil {
+		if x.message.Method == mcp.MethodCallTool && caps.Tasks && x.h.opts.Calls != nil || x.carries() {
 			return true
 		}
 		x.refuse(mcp.MissingTasks())

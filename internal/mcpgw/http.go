@@ -45,9 +45,11 @@ type Options struct {
 	BodyTimeout time.Duration
 	Depth       int // of JSON
 	Wait        time.Duration
+	CarryTasks  bool // tasks of servers are waited for in place of clients that know none (TSK-22)
 	TaskTTL     time.Duration
 	SessionTTL  time.Duration
 	KeepAlive   time.Duration // 0: 15 s
+	Recheck     time.Duration // of the credential of a long stream; 0: a minute
 
 	Logger *slog.Logger
 	Audit  *audit.Log
@@ -74,6 +76,9 @@ func New(o Options) *Handler {
 	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = 15 * time.Second
+	}
+	if o.Recheck == 0 {
+		o.Recheck = time.Minute
 	}
 	h := &Handler{opts: o}
 	h.server = append(mustQuote(jsontext.Value(`{"name":"handoff","version":`), o.Version), '}')
@@ -229,6 +234,9 @@ type exchange struct {
 	old     bool         // the client is a legacy one
 	status  int          // that was sent; 0: nothing yet
 	out     *sink        // of an answer that may become a stream; nil: none yet
+	base    context.Context
+	session *session // of a legacy client
+	batch   *batch   // that the message came with; nil: alone
 
 	// For the record.
 	method  string
@@ -239,8 +247,6 @@ type exchange struct {
 	cause   error  // for the log
 	audited bool
 }
-
-func (x *exchange) ctx() context.Context { return x.r.Context() }
 
 // requestID takes the id that a proxy has given to a request, if it can stand in a
 // log, or makes one.
@@ -297,9 +303,12 @@ func (x *exchange) messageID() jsontext.Value {
 // refuse answers with an error (BAS-04).
 func (x *exchange) refuse(err error) {
 	e := mcp.AsError(err)
-	if x.ctx().Err() != nil && e.Code == mcp.CodeInternal {
-		x.outcome = "canceled"
-		return
+	if x.ctx().Err() != nil {
+		if !errors.Is(context.Cause(x.ctx()), errClosing) {
+			x.leaveUnanswered()
+			return
+		}
+		e = mcp.AsError(unavailable(err))
 	}
 	x.outcome, x.cause = codeName(e.Code), e.Err
 	if _, ok := errors.AsType[*mcp.Error](err); ok {
@@ -318,6 +327,27 @@ func (x *exchange) refuse(err error) {
 		return
 	}
 	x.send(x.errorStatus(e), "application/json", body)
+}
+
+// leaveUnanswered ends a request that its client has canceled, or of which it hears
+// nothing any more (CAN-02, TRN-13).
+func (x *exchange) leaveUnanswered() {
+	x.outcome = "canceled"
+	if !x.old || x.r.Context().Err() != nil {
+		return
+	}
+	if x.out != nil && x.out.streams {
+		if x.out.parent == nil {
+			x.out.finish()
+		}
+		return
+	}
+	body := mcp.AppendError(nil, x.messageID(), &mcp.Error{Code: mcp.CodeDenied, Message: "The request was canceled"})
+	if x.out != nil {
+		x.out.last(http.StatusOK, body)
+		return
+	}
+	x.send(http.StatusOK, "application/json", body)
 }
 
 // other returns an error that says more than the one that the client is told.

@@ -2,6 +2,7 @@ package mcpgw
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -46,8 +47,16 @@ func (x *exchange) kept(c *call, terms *Terms, request *upstream.Request, upstre
 	}
 }
 
+// agentsServer is the server in this process whose tools are agents and peers.
+const agentsServer = "agents"
+
 // adopt makes a task of the server one of the gateway's (TSK-21).
 func (x *exchange) adopt(c *call, terms *Terms, request *upstream.Request, m *mcp.Message) {
+	if c.target.Server.Name() == agentsServer { // whose tasks are known already
+		x.outcome = "task"
+		x.out.last(http.StatusOK, m.Body)
+		return
+	}
 	id := m.ParamString("taskId")
 	if id == "" {
 		x.refuse(&mcp.Error{Code: mcp.CodeBadAnswer, Message: "The server has answered with a task that has no id"})
@@ -56,6 +65,10 @@ func (x *exchange) adopt(c *call, terms *Terms, request *upstream.Request, m *mc
 	task, err := x.h.opts.Calls.Start(x.ctx(), x.kept(c, terms, request, id))
 	if err != nil {
 		x.refuseAny(err)
+		return
+	}
+	if x.carries() {
+		x.awaitKept(c, terms, task)
 		return
 	}
 	x.tellTask(task)
@@ -187,9 +200,21 @@ func (x *exchange) awaitKept(c *call, terms *Terms, task *mcp.Task) {
 	if terms.HandleAfter > 0 {
 		wait = min(wait, terms.HandleAfter)
 	}
-	task = x.await(task, wait, true)
+	asked := map[string]bool{}
+	for {
+		if task = x.await(task, wait, true); task == nil {
+			return
+		}
+		if !x.old || task.Status != mcp.TaskInputRequired || !x.answersInputs(task) {
+			break
+		}
+		var err error
+		if task, err = x.askKept(task, asked); err != nil {
+			x.refuseAny(err)
+			return
+		}
+	}
 	switch {
-	case task == nil:
 	case task.Terminal():
 		x.tellEnd(task)
 	case task.Status == mcp.TaskInputRequired && x.answersInputs(task):

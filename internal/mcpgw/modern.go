@@ -306,7 +306,11 @@ func (x *exchange) answerOf(result jsontext.Value, err error) {
 func (x *exchange) answer(result jsontext.Value) {
 	body := mcp.AppendResult(nil, x.messageID(), result)
 	if m, err := mcp.Scan(body, mcp.Limits{Depth: 1 << 20}); err == nil {
-		body = m.WithMeta(mcp.MetaServer, x.h.server).Body
+		if x.old {
+			body = x.downTo(m)
+		} else {
+			body = m.WithMeta(mcp.MetaServer, x.h.server).Body
+		}
 	}
 	x.reply(body)
 }

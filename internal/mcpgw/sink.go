@@ -18,6 +18,9 @@ type sink struct {
 	x       *exchange
 	streams bool // the client takes streams
 	every   time.Duration
+	// Of a message of a batch: where its answer goes.
+	parent *sink
+	batch  *batch
 
 	mu      sync.Mutex
 	begun   bool // as a stream
@@ -28,6 +31,9 @@ type sink struct {
 
 // open begins an answer that may become a stream.
 func (x *exchange) open() *sink {
+	if x.out != nil {
+		return x.out
+	}
 	s := &sink{x: x, streams: len(x.r.Header["Accept"]) == 0 || takes(x.r.Header["Accept"], "text/event-stream"), every: x.h.opts.KeepAlive}
 	if s.streams {
 		s.timer = time.AfterFunc(s.every, s.keepAlive)
@@ -71,6 +77,9 @@ func (s *sink) event(body []byte) error {
 	if !s.streams {
 		return nil
 	}
+	if s.parent != nil {
+		return s.parent.event(body)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over {
@@ -87,6 +96,14 @@ func (s *sink) event(body []byte) error {
 // last sends the response, with that status where nothing was sent before, and ends
 // the answer (TRN-09).
 func (s *sink) last(status int, body []byte) {
+	if s.parent != nil {
+		if s.streams {
+			_ = s.parent.event(body)
+		} else {
+			s.batch.answers = append(s.batch.answers, body)
+		}
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.end() {
@@ -110,8 +127,28 @@ func (s *sink) end() (over bool) {
 	return over
 }
 
+// start sends the head of a stream at once.
+func (s *sink) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin()
+	s.flush()
+}
+
+// finish ends an answer whose responses were all sent as events.
+func (s *sink) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end()
+	s.begin()
+	s.flush()
+}
+
 // close ends an answer that has no response.
 func (s *sink) close() {
+	if s.parent != nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end()
@@ -120,6 +157,9 @@ func (s *sink) close() {
 // copy hands a document on as it comes. It reports false where a stream has begun,
 // so that the document has to become an event.
 func (s *sink) copy(body io.Reader, length int64) (done bool, err error) {
+	if s.parent != nil {
+		return false, nil
+	}
 	s.mu.Lock()
 	if s.begun {
 		s.mu.Unlock()
