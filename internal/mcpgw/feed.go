@@ -193,7 +193,7 @@ func (h *Handler) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for sub := range l.subs {
-		for _, kind := range listKinds {
+		for _, kind := range changeKinds {
 			if sub.wants(kind.method) {
 				sub.add(pending{method: kind.method})
 			}
@@ -362,7 +362,7 @@ func (l *listens) follow(ctx context.Context, f *feed, server upstream.Server, m
 
 // missed tells of all lists, since nobody knows what has changed in between.
 func (l *listens) missed(f *feed) {
-	for _, kind := range listKinds {
+	for _, kind := range changeKinds {
 		l.tell(f, kind.method, "")
 	}
 }

@@ -22,8 +22,8 @@ const (
 	lookAgain  = 2 * time.Second // for what other nodes have changed in a session
 )
 
-// listKinds are the changes of lists, by their names in the filter (SUB-01).
-var listKinds = []struct{ filter, capability, method string }{
+// changeKinds are the changes of lists, by their names in the filter (SUB-01).
+var changeKinds = []struct{ filter, capability, method string }{
 	{"toolsListChanged", "tools", mcp.NotifyTools},
 	{"promptsListChanged", "prompts", mcp.NotifyPrompts},
 	{"resourcesListChanged", "resources", mcp.NotifyResources},
@@ -120,7 +120,7 @@ func filterOf(m *mcp.Message) (*filter, error) {
 		return nil, wrong("notifications cannot be read")
 	}
 	f := &filter{}
-	for _, kind := range listKinds {
+	for _, kind := range changeKinds {
 		var on bool
 		if value := members[kind.filter]; value != nil && json.Unmarshal(value, &on) != nil {
 			return nil, wrong(kind.filter + " is neither true nor false")
@@ -245,7 +245,7 @@ func (x *exchange) honored(f *filter, sub *subscriber) {
 	if said, err := x.h.opts.Catalog.Discover(x.ctx(), x.view); err == nil {
 		_ = json.Unmarshal(said, &found) // what cannot be read has nothing
 	}
-	for _, kind := range listKinds {
+	for _, kind := range changeKinds {
 		if slices.Contains(f.kinds, kind.method) && found.Capabilities[kind.capability].ListChanged {
 			sub.kinds = append(sub.kinds, kind.method)
 		}
@@ -261,7 +261,7 @@ func (x *exchange) honored(f *filter, sub *subscriber) {
 // that was asked for (SUB-03).
 func acknowledgement(sub *subscriber, f *filter) jsontext.Value {
 	members := map[string]any{}
-	for _, kind := range listKinds {
+	for _, kind := range changeKinds {
 		if slices.Contains(sub.kinds, kind.method) {
 			members[kind.filter] = true
 		}
@@ -329,7 +329,7 @@ func (x *exchange) stream() {
 		return
 	}
 	sub := newSubscriber(x.view)
-	for _, kind := range listKinds {
+	for _, kind := range changeKinds {
 		sub.kinds = append(sub.kinds, kind.method)
 	}
 	sub.uris = slices.Clone(x.session.Subscribed)
