@@ -16,6 +16,7 @@ import (
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/backend"
+	"handoff.example/handoff/internal/bridge"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/peer"
@@ -52,6 +53,7 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 		}
 		merged.Agents[id] = g.card
 	}
+	n.skills.fill(merged.Agents)
 	if !merged.Webhooks.Enabled {
 		quiet(merged.Agents)
 	}
@@ -165,6 +167,7 @@ func (n *Node) runnerOf(c *config.Config, id string, own map[string]goAgent) (ag
 	run, err := backend.New(c.Agents[id].Run, backend.Options{
 		Dir: c.Dir(), Logger: n.log.With("agent", id), HTTP: n.outbound, Callbacks: n.callbacks,
 		Relay: func(peer string) (agent.Agent, error) { return n.toPeer(peer), nil },
+		Tools: func(of *config.ToolAgent) (agent.Agent, error) { return n.toTools(id, of), nil },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("agents.%s.%w", id, err)
@@ -198,6 +201,9 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 		spec.OnInterrupt = engine.InterruptResume
 	}
 	spec.NoLineage, spec.CallerGrants = !c.Lineage, c.Grants == config.GrantsCaller
+	if c.Run.MCP != nil {
+		spec.Recall = bridge.JobRecall
+	}
 	if peer := c.Run.Relay; peer != "" {
 		spec.Peer, spec.Answers, spec.FirstStepWait = peer, engine.AnswersTask, 0
 		spec.Limits.Inactivity, spec.Limits.Total = 0, 0 // a turn follows the peer for as long as that works

@@ -63,6 +63,7 @@ type Node struct {
 	webhooks  *push.Service
 	inbox     *inbox.Service
 	gateway   *gateway // of tool servers
+	skills    *toolSkills
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
 	handler   atomic.Pointer[http.Handler]
@@ -93,7 +94,7 @@ func New(c *Config, opts Options) (*Node, error) {
 	}
 	opts.Logger = slog.New(auth.RedactLogs(opts.Logger.Handler()))
 	n := &Node{log: opts.Logger, opts: opts, file: c.File(), base: c, own: map[string]goAgent{}, metrics: telemetry.NewMetrics(), heard: &ear{}}
-	n.peers = newPeers(n)
+	n.peers, n.skills = newPeers(n), newToolSkills(n)
 	if err := n.assemble(c); err != nil {
 		return nil, errors.Join(err, n.close())
 	}
@@ -288,6 +289,7 @@ func (n *Node) Start(ctx context.Context) error {
 			n.jobs.Start()
 			n.audit.Start()
 			n.peers.start()
+			n.skills.start()
 			n.seals.start()
 			n.started.Store(true)
 			epoch, _ := n.engine.Epoch()
@@ -319,6 +321,7 @@ func (n *Node) Drain(ctx context.Context) {
 // Shutdown drains the node and closes its store.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.peers.stop()
+	n.skills.stop()
 	n.seals.stop()
 	n.jobs.Stop()
 	err := errors.Join(n.engine.Stop(ctx), n.gateway.close(ctx))
@@ -403,6 +406,7 @@ func (n *Node) Reload() ([]config.Change, error) {
 	n.base = c
 	n.current.Store(built)
 	n.gateway.agentsChanged()
+	n.skills.look()
 	for _, change := range changes {
 		n.log.Info("The configuration has changed", "change", change.String())
 	}

@@ -19,8 +19,8 @@ type Run struct {
 	// A web service that each turn is posted to. A text is its URL.
 	HTTP *HTTP `yaml:"http"`
 
-	// Tools of MCP servers as skills. This version does not have it yet.
-	MCP a2a.JSON `yaml:"mcp"`
+	// Tools of a tool server as skills. A text is the name of the server. Without skills of its own (skills: []), the skills of the agent are the tools.
+	MCP *ToolAgent `yaml:"mcp"`
 
 	// The name of a peer, another A2A agent to which every message is handed on.
 	Relay string `yaml:"relay"`
@@ -30,10 +30,33 @@ type Run struct {
 }
 
 // resumes reports whether a turn that a crash interrupted can safely run again:
-// a script passes over the steps that it has done, and a relay looks what its
-// peer has got, while a program or a web
-// service may have had effects elsewhere.
-func (r Run) resumes() bool { return len(r.Script) > 0 || r.Relay != "" }
+// a script passes over the steps that it has done, a relay looks what its peer has
+// got, and an agent whose skills are tools knows whether it has called one, while a
+// program or a web service may have had effects elsewhere.
+func (r Run) resumes() bool { return len(r.Script) > 0 || r.Relay != "" || r.MCP != nil }
+
+// ToolAgent makes skills of tools.
+type ToolAgent struct {
+	// The name of the tool server, one of mcp.servers.
+	Server string `yaml:"server" required:"true"`
+
+	// The tools that are skills, by the names that they have at /mcp/SERVER. Without them, all that an anonymous caller may know.
+	Tools []string `yaml:"tools"`
+}
+
+// UnmarshalYAML reads the short form, which is the name of the server, and the long
+// one.
+func (t *ToolAgent) UnmarshalYAML(unmarshal func(any) error) error {
+	kind, err := shapeOf(unmarshal)
+	if err != nil {
+		return err
+	}
+	if kind == shapeScalar {
+		return unmarshal(&t.Server)
+	}
+	type long ToolAgent
+	return unmarshal((*long)(t))
+}
 
 // Rule is a rule of a script.
 type Rule struct {

@@ -74,7 +74,9 @@ func (v *validator) agent(a *Agent, path string) {
 	if a.AssumeVersion != "" && !slices.Contains(a.Versions, a.AssumeVersion) {
 		v.problem(path+".assume_version", "", "is not among the agent's versions")
 	}
-	v.skills(a.Skills, path+".skills")
+	if a.Run.MCP == nil || len(a.Skills) > 0 { // without any, they are the tools
+		v.skills(a.Skills, path+".skills")
+	}
 	v.extended(a, path)
 	v.extensions(a.Extensions, path+".extensions")
 	seen := map[string]bool{}
@@ -104,6 +106,13 @@ func (v *validator) agent(a *Agent, path string) {
 				v.problem(join(path+".run.http.headers", name), "", "is not the name of a header")
 			}
 		}
+	}
+	if m := a.Run.MCP; m != nil && v.config.MCP.Servers[m.Server] == nil {
+		hint := ""
+		if best := closest(m.Server, v.config.MCPServerNames()); best != "" {
+			hint = fmt.Sprintf("did you mean %q?", best)
+		}
+		v.problem(path+".run.mcp", hint, "there is no tool server %q in mcp.servers", shorten(m.Server))
 	}
 	if e := a.Run.Exec; e != nil && (len(e.Command) == 0 || e.Command[0] == "") {
 		v.problem(path+".run.exec", "write it like [./agent, --fast]", "has no command")

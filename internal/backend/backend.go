@@ -28,6 +28,8 @@ type Options struct {
 	HTTP *http.Client
 	// Relay returns the agent that hands everything to a peer. Nil: there are none.
 	Relay func(peer string) (agent.Agent, error)
+	// Tools returns the agent whose skills are tools of a server. Nil: there are none.
+	Tools func(of *config.ToolAgent) (agent.Agent, error)
 	// Callbacks receives the steps of web services that answer 202. Nil offers
 	// no callback to them.
 	Callbacks *Callbacks
@@ -54,7 +56,8 @@ func New(run config.Run, opt Options) (agent.Agent, error) {
 // key, such as run.script[2].when.text.
 func Check(run config.Run) []*config.FieldError {
 	anyPeer := func(string) (agent.Agent, error) { return nil, nil } // whether there is such a peer is known where peers are
-	_, problems := build(&run, Options{Logger: slog.New(slog.DiscardHandler), HTTP: http.DefaultClient, Relay: anyPeer})
+	anyTools := func(*config.ToolAgent) (agent.Agent, error) { return nil, nil }
+	_, problems := build(&run, Options{Logger: slog.New(slog.DiscardHandler), HTTP: http.DefaultClient, Relay: anyPeer, Tools: anyTools})
 	return problems
 }
 
@@ -63,7 +66,7 @@ func build(run *config.Run, opt Options) (agent.Agent, []*config.FieldError) {
 	names := run.Backends()
 	switch {
 	case len(names) == 0:
-		c.fail("run", "has no backend; give it script, exec, http or relay")
+		c.fail("run", "has no backend; give it script, exec, http, mcp or relay")
 		return nil, c.problems
 	case len(names) > 1:
 		c.fail("run", "has several backends, %s; an agent runs on one", strings.Join(names, " and "))
@@ -79,8 +82,10 @@ func build(run *config.Run, opt Options) (agent.Agent, []*config.FieldError) {
 		a = newService(&c, path, run.HTTP, opt)
 	case "relay":
 		a = newRelay(&c, path, run.Relay, opt)
+	case "mcp":
+		a = newTools(&c, path, run.MCP, opt)
 	default:
-		c.fail(path, "is not available in this version; the backends are script, exec, http and relay")
+		c.fail(path, "is not available in this version; the backends are script, exec, http, mcp and relay")
 	}
 	return a, c.problems
 }
@@ -92,6 +97,17 @@ func newRelay(c *checker, path, peer string, opt Options) agent.Agent {
 		return nil
 	}
 	a, err := opt.Relay(peer)
+	c.failed(path, err)
+	return a
+}
+
+// newTools returns the agent whose skills are tools.
+func newTools(c *checker, path string, of *config.ToolAgent, opt Options) agent.Agent {
+	if opt.Tools == nil {
+		c.fail(path, "is not available: there are no tool servers here")
+		return nil
+	}
+	a, err := opt.Tools(of)
 	c.failed(path, err)
 	return a
 }

@@ -27,8 +27,8 @@ type Gate interface {
 	// tools/list has them.
 	Tools(ctx context.Context, p *auth.Principal) ([]jsontext.Value, error)
 	// Admit lets a call through, or refuses it with an *mcp.Error. Release is called
-	// when the call is over.
-	Admit(ctx context.Context, p *auth.Principal, tool string, arguments jsontext.Value) (t *Admitted, err error)
+	// when the call is over. The key is one under which the call can be made again.
+	Admit(ctx context.Context, p *auth.Principal, tool string, arguments jsontext.Value, key string) (t *Admitted, err error)
 }
 
 // Admitted is how an allowed call is made.
@@ -36,6 +36,7 @@ type Admitted struct {
 	Server     string // as it is configured
 	Tool       string // as the server has it
 	Approve    string // why a person has to approve; "": nobody has to
+	Key        string // the idempotency key, where policy takes one; "": none
 	Idempotent bool
 	Timeout    time.Duration
 	Release    func()
@@ -185,7 +186,7 @@ func (a *toolAgent) begin(w *work) error {
 	if err != nil {
 		return err
 	}
-	t, err := a.opts.Gate.Admit(w.ctx, w.call.principal(), w.call.Exposed, m.Text(m.Args).Clone())
+	t, err := a.opts.Gate.Admit(w.ctx, w.call.principal(), w.call.Exposed, m.Text(m.Args).Clone(), w.turn.TaskID)
 	if err != nil {
 		return w.fail(mcp.AsError(err))
 	}
@@ -193,6 +194,7 @@ func (a *toolAgent) begin(w *work) error {
 		defer t.Release()
 	}
 	w.call.Server, w.call.Tool, w.call.Again = t.Server, t.Tool, t.Idempotent
+	w.call.Key = t.Key
 	w.call.Timeout, w.call.Approve = t.Timeout.Milliseconds(), t.Approve
 	w.call.Body = m.WithName(t.Tool).Body
 	w.server = t.Server

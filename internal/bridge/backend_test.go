@@ -37,7 +37,7 @@ func (gate) Tools(context.Context, *auth.Principal) ([]jsontext.Value, error) {
 	return list, nil
 }
 
-func (gate) Admit(_ context.Context, p *auth.Principal, tool string, _ jsontext.Value) (*bridge.Admitted, error) {
+func (gate) Admit(_ context.Context, p *auth.Principal, tool string, _ jsontext.Value, _ string) (*bridge.Admitted, error) {
 	if p.Subject != "alice" {
 		return nil, fmt.Errorf("for %q", p.Subject)
 	}

@@ -62,8 +62,17 @@ type CallsOptions struct {
 // It also shows the tasks of other agents in that form. It is safe for concurrent
 // use.
 type Calls struct {
-	opts CallsOptions
-	log  *slog.Logger
+	opts   CallsOptions
+	log    *slog.Logger
+	agents *Server // nil: agents are no tools
+}
+
+// server returns an MCP server by its name.
+func (c *Calls) server(name string) (upstream.Server, bool) {
+	if name == ServerName && c.agents != nil {
+		return c.agents, true
+	}
+	return c.opts.Server(name)
 }
 
 // NewCalls returns what keeps calls.
@@ -427,7 +436,7 @@ func (c *Calls) Recall(ctx context.Context, job *store.Job) error {
 	if s.Task == "" {
 		s.Task = k.Task
 	}
-	server, ok := c.opts.Server(k.Server)
+	server, ok := c.server(k.Server)
 	if s.Task == "" || !ok {
 		return c.finish(ctx, job)
 	}

@@ -53,7 +53,7 @@ type Server struct {
 
 var _ upstream.Server = (*Server)(nil)
 
-// NewServer returns the server.
+// NewServer returns the server, and lets Calls know it.
 func NewServer(opts ServerOptions) *Server {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -64,7 +64,9 @@ func NewServer(opts ServerOptions) *Server {
 	if opts.Progress == 0 {
 		opts.Progress = 10 * time.Second
 	}
-	return &Server{opts: opts, calls: opts.Calls, log: opts.Logger}
+	s := &Server{opts: opts, calls: opts.Calls, log: opts.Logger}
+	opts.Calls.agents = s
+	return s
 }
 
 func (s *Server) wait() time.Duration {
@@ -80,7 +82,7 @@ func (s *Server) Name() string { return ServerName }
 // Do answers a request.
 func (s *Server) Do(ctx context.Context, r *upstream.Request) (upstream.Answer, error) {
 	p := r.Caller
-	if p == nil {
+	if p == nil && r.Message.Method != mcp.MethodListen && r.Message.Method != mcp.MethodDiscover {
 		return nil, mcp.Errorf(mcp.CodeDenied, "Agents are asked on behalf of somebody")
 	}
 	switch m := r.Message; m.Method {

@@ -243,7 +243,7 @@ func (w *work) exchange(ctx context.Context, m *mcp.Message) (*mcp.Message, erro
 }
 
 func (w *work) once(ctx context.Context, m *mcp.Message) (*mcp.Message, error) {
-	server, ok := w.calls.opts.Server(w.server)
+	server, ok := w.calls.server(w.caller.server)
 	if !ok {
 		return nil, &upstream.Error{
 			Server: w.server, Kind: upstream.ErrUnavailable,
