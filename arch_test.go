@@ -43,6 +43,7 @@ var floors = map[string]int{
 	"a2a/v03":                   2,
 	"internal/protobuf":         2,
 	"internal/netguard":         1,
+	"internal/sse":              1,
 	"internal/process":          1,
 	"internal/oauth":            2,
 	"internal/telemetry":        1,

@@ -17,6 +17,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/protobuf"
+	"handoff.example/handoff/internal/sse"
 )
 
 const (
@@ -108,16 +109,16 @@ func (b *grpcBinding) exchange(ctx context.Context, c *call, r *request, out a2a
 	}
 	defer resp.Body.Close()
 	reader := newGRPCReader(resp.Body, resp, b.opts.MaxResponse)
-	frame, err := reader.next()
+	frame, err := reader.Next()
 	if err != nil {
 		return b.failed(ctx, c, r, resp, b.opts.MaxResponse, err)
 	}
 	if out != nil {
-		if err := b.decode(frame.data, r, out); err != nil {
+		if err := b.decode(frame.Data, r, out); err != nil {
 			return b.badAnswer(c, resp, &DecodeError{fmt.Errorf("decode answer: %w", err)})
 		}
 	}
-	switch _, err := reader.next(); {
+	switch _, err := reader.Next(); {
 	case err == nil:
 		return b.badAnswer(c, resp, errors.New("the answer has more than one message"))
 	case err != io.EOF:
@@ -162,7 +163,7 @@ func (b *grpcBinding) failed(ctx context.Context, c *call, r *request, resp *htt
 	switch {
 	case err == io.EOF:
 		return b.badAnswer(c, resp, errors.New("the answer has no message"))
-	case errors.Is(err, errFrameTooLarge):
+	case errors.Is(err, sse.ErrTooLarge):
 		return b.badAnswer(c, resp, fmt.Errorf("%w (%d bytes)", ErrTooLarge, limit))
 	case errors.Is(err, errBadFrame) || corrupt(err):
 		return b.badAnswer(c, resp, err)

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"handoff.example/handoff/internal/sse"
 )
 
 const frameHead = 5 // bytes before a message of gRPC: a flag and its length
@@ -33,56 +35,61 @@ type grpcReader struct {
 
 var _ frameReader = (*grpcReader)(nil)
 
+const (
+	firstRead  = 2 << 10 // bytes asked of the connection at once
+	keepBuffer = 1 << 20 // larger buffers are given back after their message
+)
+
 func newGRPCReader(src io.Reader, resp *http.Response, limit int) *grpcReader {
 	return &grpcReader{src: bufio.NewReaderSize(src, firstRead), resp: resp, max: limit}
 }
 
-func (r *grpcReader) lastEventID() string       { return "" }
-func (r *grpcReader) retryDelay() time.Duration { return 0 }
-func (r *grpcReader) limit() int                { return r.max }
+func (r *grpcReader) LastEventID() string  { return "" }
+func (r *grpcReader) Retry() time.Duration { return 0 }
+func (r *grpcReader) Limit() int           { return r.max }
 
 // peek reads the next message, which next returns then.
 func (r *grpcReader) peek() error {
-	_, err := r.next()
+	_, err := r.Next()
 	r.ahead = err == nil
 	return err
 }
 
 // next returns the next message. At the end of an answer that says so it returns
 // io.EOF, and for one that is an error a *grpcStatus.
-func (r *grpcReader) next() (sseEvent, error) {
+func (r *grpcReader) Next() (sse.Event, error) {
 	if r.ahead {
 		r.ahead = false
-		return sseEvent{data: r.current()}, nil
+		return sse.Event{Data: r.current()}, nil
 	}
 	reuse(&r.message)
 	reuse(&r.plain)
 	switch _, err := io.ReadFull(r.src, r.head[:]); {
 	case err == io.EOF:
-		return sseEvent{}, statusOf(r.resp)
+		return sse.Event{}, statusOf(r.resp)
 	case err != nil:
-		return sseEvent{}, err
+		return sse.Event{}, err
 	}
 	length := binary.BigEndian.Uint32(r.head[1:])
 	if uint64(length) > uint64(r.max) {
-		return sseEvent{}, errFrameTooLarge
+		return sse.Event{}, sse.ErrTooLarge
 	}
 	// What the length promises is not believed before it has come.
 	if n, err := r.message.ReadFrom(io.LimitReader(r.src, int64(length))); err != nil {
-		return sseEvent{}, err
+		return sse.Event{}, err
 	} else if n < int64(length) {
-		return sseEvent{}, io.ErrUnexpectedEOF
+		return sse.Event{}, io.ErrUnexpectedEOF
 	}
 	switch r.head[0] {
 	case 0:
 	case 1:
 		if err := r.decompress(); err != nil {
-			return sseEvent{}, err
+			return sse.Event{}, err
 		}
 	default:
-		return sseEvent{}, fmt.Errorf("%w: a message has the flags %#x", errBadFrame, r.head[0])
+		return sse.Event{}, fmt.Errorf("%w: a message has the flags %#x", errBadFrame, r.head[0])
 	}
-	return sseEvent{data: r.current()}, nil
+	return sse.Event{Data: r.current()}, nil
 }
 
 func (r *grpcReader) current() []byte {
@@ -110,7 +117,7 @@ func (r *grpcReader) decompress() error {
 	case err != nil:
 		return fmt.Errorf("%w: decompress message: %w", errBadFrame, err)
 	case r.plain.Len() > r.max:
-		return errFrameTooLarge
+		return sse.ErrTooLarge
 	}
 	r.message.Reset()
 	return nil

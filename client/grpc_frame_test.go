@@ -28,7 +28,7 @@ func FuzzGRPCReader(f *testing.F) {
 		for _, r := range []*grpcReader{newGRPCReader(bytes.NewReader(data), resp, limit), newGRPCReader(iotest.OneByteReader(bytes.NewReader(data)), resp, limit)} {
 			var read strings.Builder
 			for range len(data) + 1 {
-				frame, err := r.next()
+				frame, err := r.Next()
 				if err != nil {
 					if s, ok := err.(*grpcStatus); ok { //nolint:errorlint // it is not wrapped
 						_ = s.protocolError(opGetTask, false)
@@ -36,12 +36,12 @@ func FuzzGRPCReader(f *testing.F) {
 					read.WriteString(err.Error())
 					break
 				}
-				if len(frame.data) > limit {
-					t.Fatalf("a message of %d bytes", len(frame.data))
+				if len(frame.Data) > limit {
+					t.Fatalf("a message of %d bytes", len(frame.Data))
 				}
-				read.Write(frame.data)
-				_ = new(grpcBinding).decode(frame.data, &request{}, new(a2a.StreamResponse))
-				_ = decodeOldMessage(frame.data, &request{}, new(a2a.StreamResponse))
+				read.Write(frame.Data)
+				_ = new(grpcBinding).decode(frame.Data, &request{}, new(a2a.StreamResponse))
+				_ = decodeOldMessage(frame.Data, &request{}, new(a2a.StreamResponse))
 			}
 			ends = append(ends, read.String())
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/sse"
 )
 
 // repeated is a connection on which the same frame comes again and again.
@@ -56,7 +57,7 @@ func TestBytesOfAnEvent(t *testing.T) {
 			strings.Repeat("x", tt.text) + `"}]}}}}` + "\n\n"
 		source := newEventSource(context.Background(), 0)
 		source.body = &repeated{frame: frame, left: events}
-		source.reader = newSSEReader(source, DefaultMaxFrame)
+		source.reader = sse.New(source, DefaultMaxFrame)
 		b := &jsonRPC{link: &link{}, url: &url.URL{}}
 		s := &Stream{source: source, fail: func(kind Kind, err error) *TransportError { return &TransportError{Kind: kind, Err: err} }, decode: func(frame []byte, memory *a2a.Memory, out *a2a.StreamResponse) error {
 			result, err := resultOf(frame, []byte(`"h1"`), false)

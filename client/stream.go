@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/sse"
 )
 
 // settleTime is how long a peer may keep a stream open after its last event.
@@ -118,15 +119,15 @@ func (s *Stream) next(e *a2a.StreamResponse) error {
 		return s.atEnd(nil)
 	}
 	for {
-		frame, err := s.source.reader.next()
+		frame, err := s.source.reader.Next()
 		if err != nil {
 			return s.readFailed(err)
 		}
 		s.began = true
-		if len(bytes.TrimSpace(frame.data)) == 0 {
+		if len(bytes.TrimSpace(frame.Data)) == 0 {
 			continue
 		}
-		if err := s.decode(frame.data, &s.memory, e); err != nil {
+		if err := s.decode(frame.Data, &s.memory, e); err != nil {
 			return s.frameFailed(frame, err)
 		}
 		if holdsEvent(e) {
@@ -136,14 +137,14 @@ func (s *Stream) next(e *a2a.StreamResponse) error {
 }
 
 // frameFailed returns the error of a frame that is an error or no event.
-func (s *Stream) frameFailed(frame sseEvent, err error) error {
+func (s *Stream) frameFailed(frame sse.Event, err error) error {
 	if s.ended {
 		return io.EOF
 	}
 	if e, ok := errors.AsType[*a2a.Error](err); ok {
 		return e
 	}
-	if frame.unfinished {
+	if frame.Unfinished {
 		return s.atEnd(s.fail(KindConnect, io.ErrUnexpectedEOF))
 	}
 	return s.fail(KindProtocol, &DecodeError{fmt.Errorf("decode event: %w", err)})
@@ -164,8 +165,8 @@ func (s *Stream) readFailed(err error) error {
 		return s.atEnd(nil)
 	case errors.Is(cause, errIdle):
 		return s.atEnd(s.fail(KindTimeout, errIdle))
-	case errors.Is(err, errFrameTooLarge):
-		return s.fail(KindProtocol, fmt.Errorf("%w: one event has more than %d bytes", ErrTooLarge, s.source.reader.limit()))
+	case errors.Is(err, sse.ErrTooLarge):
+		return s.fail(KindProtocol, fmt.Errorf("%w: one event has more than %d bytes", ErrTooLarge, s.source.reader.Limit()))
 	case corrupt(err) || errors.Is(err, errBadFrame):
 		return s.fail(KindProtocol, err)
 	}
@@ -232,7 +233,7 @@ func (s *Stream) State() a2a.TaskState { return s.state }
 // LastEventID returns the id of the last event, or "" when the peer sends none.
 func (s *Stream) LastEventID() string {
 	if s.began {
-		return s.source.reader.lastEventID()
+		return s.source.reader.LastEventID()
 	}
 	return s.lastID
 }
@@ -243,7 +244,7 @@ func (s *Stream) RetryDelay() time.Duration {
 	if s.source == nil {
 		return 0
 	}
-	return s.source.reader.retryDelay()
+	return s.source.reader.Retry()
 }
 
 // Close ends the stream. The task goes on. It may be called at any time, also
@@ -274,11 +275,11 @@ func (s *Stream) Resume(ctx context.Context) (*Stream, error) {
 
 // frameReader reads the events of a stream from its connection.
 type frameReader interface {
-	// next returns the next event, or io.EOF at the proper end of the stream.
-	next() (sseEvent, error)
-	lastEventID() string
-	retryDelay() time.Duration // that the peer asks for; zero when it does not
-	limit() int                // bytes of one event
+	// Next returns the next event, or io.EOF at the proper end of the stream.
+	Next() (sse.Event, error)
+	LastEventID() string
+	Retry() time.Duration // that the peer asks for; zero when it does not
+	Limit() int           // bytes of one event
 }
 
 // eventSource is the connection of a stream.
@@ -393,7 +394,7 @@ func (l *link) receiveStream(source *eventSource, c *call, do func(context.Conte
 	}
 	if answerType(resp) == mediaEvents {
 		source.body = resp.Body
-		source.reader = newSSEReader(source, l.opts.MaxFrame)
+		source.reader = sse.New(source, l.opts.MaxFrame)
 		s.source = source
 		return s, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/internal/mcp"
+	"handoff.example/handoff/internal/sse"
 )
 
 const (
@@ -177,13 +178,13 @@ type notification struct {
 
 // stream reads messages until the response.
 func (c *Client) stream(body io.Reader, notify Notify) (jsontext.Value, error) {
-	events := newEvents(body)
+	events := sse.New(body, maxAnswer)
 	for {
-		data, err := events.next()
+		event, err := events.Next()
 		if err != nil {
 			return nil, fmt.Errorf("the answer broke off: %w", err)
 		}
-		result, other, err := open(data)
+		result, other, err := open(event.Data)
 		switch {
 		case err != nil || other == nil:
 			return result, err

@@ -1,7 +1,6 @@
 package stdio
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/internal/mcp"
+	"handoff.example/handoff/internal/sse"
 )
 
 const (
@@ -208,44 +208,20 @@ func isResponse(body []byte) bool {
 // error to the client, which would wait for ever.
 func (s *session) events(ctx context.Context, m *message, body io.Reader) {
 	answered := len(m.ID) == 0
-	reader := bufio.NewReaderSize(body, 64<<10)
-	var data []byte
+	events := sse.New(body, maxLine*4)
 	for {
-		line, err := readLine(reader)
+		event, err := events.Next()
 		switch {
-		case err != nil:
-			if !answered && ctx.Err() == nil {
-				s.refuse(m.ID, mcp.CodeInternal, "The answer of the node broke off")
-			}
-			return
-		case len(line) == 0:
-			if len(data) > 0 {
-				answered = answered || isResponse(data)
-				s.deliver(m, data)
-			}
-			data = data[:0]
-		case bytes.HasPrefix(line, []byte("data:")):
-			if len(data) > 0 {
-				data = append(data, '\n')
-			}
-			data = append(data, bytes.TrimPrefix(line[len("data:"):], []byte(" "))...)
-		}
-		if len(data) > maxLine*4 {
-			s.refuse(m.ID, mcp.CodeInternal, "The answer of the node is too large")
-			return
-		}
-	}
-}
-
-// readLine returns a line without its end.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if errors.Is(err, bufio.ErrBufferFull) && len(line) < maxLine*4 {
+		case err == nil:
+			answered = answered || isResponse(event.Data)
+			s.deliver(m, event.Data)
 			continue
+		case answered || ctx.Err() != nil:
+		case errors.Is(err, sse.ErrTooLarge):
+			s.refuse(m.ID, mcp.CodeInternal, "The answer of the node is too large")
+		default:
+			s.refuse(m.ID, mcp.CodeInternal, "The answer of the node broke off")
 		}
-		return bytes.TrimRight(line, "\r\n"), err
+		return
 	}
 }

@@ -1,4 +1,4 @@
-package client
+package sse
 
 import (
 	"bytes"
@@ -21,17 +21,17 @@ type parsed struct {
 
 func parseAll(r io.Reader, limit int) (parsed, error) {
 	var p parsed
-	s := newSSEReader(r, limit)
+	s := New(r, limit)
 	for {
-		e, err := s.next()
+		e, err := s.Next()
 		if err == io.EOF {
 			return p, nil
 		}
 		if err != nil {
 			return p, err
 		}
-		p.Data = append(p.Data, string(e.data))
-		p.IDs = append(p.IDs, s.lastEventID())
+		p.Data = append(p.Data, string(e.Data))
+		p.IDs = append(p.IDs, s.LastEventID())
 	}
 }
 
@@ -132,23 +132,23 @@ func TestSSEReaderDoesNotWaitForLineFeed(t *testing.T) {
 	t.Parallel()
 	r, w := io.Pipe()
 	go w.Write([]byte("data: a\r\n\r"))
-	s := newSSEReader(r, 100)
-	if e, err := s.next(); err != nil || string(e.data) != "a" {
-		t.Fatalf("got %q, %v", e.data, err)
+	s := New(r, 100)
+	if e, err := s.Next(); err != nil || string(e.Data) != "a" {
+		t.Fatalf("got %q, %v", e.Data, err)
 	}
 	go func() {
 		w.Write([]byte("\ndata: b\r\r"))
 		w.Close()
 	}()
-	if e, err := s.next(); err != nil || string(e.data) != "b" {
-		t.Fatalf("got %q, %v", e.data, err)
+	if e, err := s.Next(); err != nil || string(e.Data) != "b" {
+		t.Fatalf("got %q, %v", e.Data, err)
 	}
 }
 
 func TestSSEReaderRetry(t *testing.T) {
 	t.Parallel()
-	s := newSSEReader(strings.NewReader("retry: 1500\nretry: soon\ndata: a\n\n"), 100)
-	if _, err := s.next(); err != nil {
+	s := New(strings.NewReader("retry: 1500\nretry: soon\ndata: a\n\n"), 100)
+	if _, err := s.Next(); err != nil {
 		t.Fatal(err)
 	}
 	if s.retry != 1500*time.Millisecond {
@@ -167,7 +167,7 @@ func TestSSEReaderLimit(t *testing.T) {
 		"many lines":  strings.Repeat("data: xxxxxxxxx\n", 11),
 		"empty lines": strings.Repeat("data\n", 102),
 	} {
-		if _, err := parseAll(strings.NewReader(stream), 100); !errors.Is(err, errFrameTooLarge) {
+		if _, err := parseAll(strings.NewReader(stream), 100); !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -236,9 +236,9 @@ func BenchmarkSSEReader(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				s := newSSEReader(bytes.NewReader([]byte(stream)), 2<<20)
+				s := New(bytes.NewReader([]byte(stream)), 2<<20)
 				for {
-					if _, err := s.next(); err != nil {
+					if _, err := s.Next(); err != nil {
 						break
 					}
 				}

@@ -1,4 +1,5 @@
-package client
+// Package sse reads streams of server-sent events.
+package sse
 
 import (
 	"bytes"
@@ -7,8 +8,8 @@ import (
 	"time"
 )
 
-// errFrameTooLarge says that an event is larger than the reader allows.
-var errFrameTooLarge = errors.New("the event is larger than allowed")
+// ErrTooLarge says that an event is larger than the reader allows.
+var ErrTooLarge = errors.New("the event is larger than allowed")
 
 const (
 	firstRead      = 2 << 10  // bytes asked of the connection at once, at first
@@ -19,22 +20,22 @@ const (
 	maxRetryDigits = 9       // of "retry", in milliseconds
 )
 
-// sseEvent is one event of an event stream. Names of events mean nothing in
-// A2A and are not kept.
-type sseEvent struct {
-	data []byte // valid until the next call of next
-	// unfinished says that the stream ended within the event, so that its data
+// Event is one event of a stream. Names of events mean nothing in the protocols
+// here and are not kept.
+type Event struct {
+	Data []byte // valid until the next call of Next
+	// Unfinished says that the stream ended within the event, so that its data
 	// may be incomplete.
-	unfinished bool
+	Unfinished bool
 }
 
-// sseReader parses an event stream as the HTML Living Standard (section 9.2.6)
+// Reader parses an event stream as the HTML Living Standard (section 9.2.6)
 // says, with one departure: an event that is cut short by the end of the stream
 // is returned, because servers leave out the last blank line.
 //
 // Lines have no limit of their own, an event has. Every byte is looked at a
 // constant number of times, however the stream is cut into reads.
-type sseReader struct {
+type Reader struct {
 	src io.Reader
 	max int // bytes of data in one event
 
@@ -72,20 +73,25 @@ const (
 	fieldSkip  // comments and every other field
 )
 
-func newSSEReader(src io.Reader, limit int) *sseReader {
-	return &sseReader{src: src, max: limit, buf: make([]byte, firstRead)}
+// New returns a reader of events that have at most limit bytes of data.
+func New(src io.Reader, limit int) *Reader {
+	return &Reader{src: src, max: limit, buf: make([]byte, firstRead)}
 }
 
-// lastEventID returns the id to resume after: that of the last event that was
+// LastEventID returns the id to resume after: that of the last event that was
 // dispatched.
-func (r *sseReader) lastEventID() string { return string(r.lastID) }
+func (r *Reader) LastEventID() string { return string(r.lastID) }
 
-func (r *sseReader) retryDelay() time.Duration { return r.retry }
-func (r *sseReader) limit() int                { return r.max }
+// Retry returns how long the server asks to wait before the next connection; zero
+// when it does not.
+func (r *Reader) Retry() time.Duration { return r.retry }
 
-// next returns the next event that has data lines. At the end it returns
+// Limit returns how many bytes of data an event may have.
+func (r *Reader) Limit() int { return r.max }
+
+// Next returns the next event that has data lines. At the end it returns
 // io.EOF, or the error that the source gave.
-func (r *sseReader) next() (sseEvent, error) {
+func (r *Reader) Next() (Event, error) {
 	r.hasData = false
 	if cap(r.data) > keepBuffer {
 		r.data = nil
@@ -95,10 +101,10 @@ func (r *sseReader) next() (sseEvent, error) {
 		for r.pos < r.end {
 			complete, err := r.step()
 			if err != nil {
-				return sseEvent{}, err
+				return Event{}, err
 			}
 			if complete {
-				return sseEvent{data: r.data}, nil
+				return Event{Data: r.data}, nil
 			}
 		}
 		if r.err != nil {
@@ -110,7 +116,7 @@ func (r *sseReader) next() (sseEvent, error) {
 
 // fill reads once more. The first three bytes are awaited together, so that a
 // byte order mark is seen whole.
-func (r *sseReader) fill() {
+func (r *Reader) fill() {
 	if r.end == len(r.buf) && r.end < readSize {
 		r.buf = make([]byte, 2*len(r.buf)) // the peer sends more than one read takes
 	}
@@ -133,26 +139,26 @@ func (r *sseReader) fill() {
 
 // finish handles the end of the source. Only a clean end completes the event
 // that was under way; after a broken connection its data cannot be trusted.
-func (r *sseReader) finish() (sseEvent, error) {
+func (r *Reader) finish() (Event, error) {
 	if r.err != io.EOF {
-		return sseEvent{}, r.err
+		return Event{}, r.err
 	}
 	if r.field != fieldName || r.nameLen > 0 {
 		if err := r.endLine(); err != nil {
-			return sseEvent{}, err
+			return Event{}, err
 		}
 	}
 	if !r.hasData {
-		return sseEvent{}, io.EOF
+		return Event{}, io.EOF
 	}
 	r.hasData = false
 	r.lastID = append(r.lastID[:0], r.id...)
-	return sseEvent{data: r.data, unfinished: true}, nil
+	return Event{Data: r.data, Unfinished: true}, nil
 }
 
 // step consumes some of the buffer: at most the rest of one line. It reports
 // whether an event is complete.
-func (r *sseReader) step() (bool, error) {
+func (r *Reader) step() (bool, error) {
 	if r.skipLF {
 		r.skipLF = false
 		if r.buf[r.pos] == '\n' {
@@ -182,7 +188,7 @@ func (r *sseReader) step() (bool, error) {
 }
 
 // stepName consumes one byte of a field name.
-func (r *sseReader) stepName() (bool, error) {
+func (r *Reader) stepName() (bool, error) {
 	c := r.buf[r.pos]
 	r.pos++
 	switch c {
@@ -210,7 +216,7 @@ func (r *sseReader) stepName() (bool, error) {
 }
 
 // startValue decides what happens to the value of the current line.
-func (r *sseReader) startValue() {
+func (r *Reader) startValue() {
 	switch string(r.name[:r.nameLen]) {
 	case "data":
 		r.field = fieldData
@@ -225,11 +231,11 @@ func (r *sseReader) startValue() {
 	}
 }
 
-func (r *sseReader) appendValue(chunk []byte) error {
+func (r *Reader) appendValue(chunk []byte) error {
 	switch r.field {
 	case fieldData:
 		if len(r.data)+len(chunk) > r.max {
-			return errFrameTooLarge
+			return ErrTooLarge
 		}
 		r.data = append(r.data, chunk...)
 	case fieldShort:
@@ -244,7 +250,7 @@ func (r *sseReader) appendValue(chunk []byte) error {
 
 // takeLine consumes the buffer up to the end of the line, or all of it when the
 // line goes on, and returns what it consumed without the line's end.
-func (r *sseReader) takeLine() (chunk []byte, ended bool) {
+func (r *Reader) takeLine() (chunk []byte, ended bool) {
 	if r.lf < r.pos {
 		r.lf = r.end
 		if i := bytes.IndexByte(r.buf[r.pos:r.end], '\n'); i >= 0 {
@@ -266,12 +272,12 @@ func (r *sseReader) takeLine() (chunk []byte, ended bool) {
 }
 
 // endLine applies the line that ended.
-func (r *sseReader) endLine() error {
+func (r *Reader) endLine() error {
 	if r.field == fieldName || r.field == fieldSpace {
 		r.startValue() // a field without a value
 	}
 	if r.field == fieldData && len(r.data) > r.max {
-		return errFrameTooLarge
+		return ErrTooLarge
 	}
 	if r.field == fieldShort {
 		switch string(r.name[:r.nameLen]) {
@@ -287,7 +293,7 @@ func (r *sseReader) endLine() error {
 	return nil
 }
 
-func (r *sseReader) setRetry(digits []byte) {
+func (r *Reader) setRetry(digits []byte) {
 	if len(digits) == 0 || len(digits) > maxRetryDigits {
 		return
 	}
@@ -302,7 +308,7 @@ func (r *sseReader) setRetry(digits []byte) {
 }
 
 // dispatch handles a blank line and reports whether an event is complete.
-func (r *sseReader) dispatch() bool {
+func (r *Reader) dispatch() bool {
 	r.lastID = append(r.lastID[:0], r.id...)
 	return r.hasData
 }
