@@ -125,7 +125,7 @@ func join(path, key string) string {
 var laterKeys = map[string][]string{
 	"":             {"console", "push", "cluster"},
 	"agents.*":     {"auth", "security", "push", "mcp"},
-	"agents.*.run": {"mcp", "llm"},
+	"agents.*.run": {"llm"},
 }
 
 var agentName = regexp.MustCompile(`^agents\.[^.\[]+`)
