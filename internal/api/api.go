@@ -52,6 +52,8 @@ type Options struct {
 	Webhooks *push.Service
 	// Peers are the agents elsewhere that work is handed to; nil: there are none.
 	Peers *peer.Directory
+	// Tools are the servers of tools behind the gateway; nil: there are none.
+	Tools Tools
 	// Inbox is what waits for people.
 	Inbox *inbox.Service
 	// Audit records who did what; nil: nobody does.

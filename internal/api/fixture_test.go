@@ -137,7 +137,7 @@ func newNode(t *testing.T) *node {
 	recorder := audit.New(st, log)
 	recorder.Set(audit.Settings{Level: audit.All})
 	n.server = httptest.NewServer(api.New(api.Options{
-		Audit: recorder, Peers: newPeers(t, st), Delegator: delegator{n}, Delegations: st,
+		Tools: knownTools{}, Audit: recorder, Peers: newPeers(t, st), Delegator: delegator{n}, Delegations: st,
 		Engine: n.engine, Auth: authenticator{}, Logger: log, Version: "v1.2.3",
 		Config: func() *config.Config { return n.config }, Reload: func() ([]config.Change, error) { return n.reload() },
 		Nodes: func(ctx context.Context) ([]store.Node, error) {

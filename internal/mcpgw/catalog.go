@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,8 @@ type DirectoryOptions struct {
 	Guard *policy.Guard
 	// Definitions holds changed definitions back; nil: none are.
 	Definitions *Definitions
+	// State returns how the connection to a server is; nil: nobody knows.
+	State func(server string) (upstream.State, bool)
 	// Key signs cursors (PAG-03). Nodes that share it take each other's; nil: one of
 	// this process.
 	Key    []byte
@@ -96,13 +99,22 @@ func (d *Directory) Use(s Settings) {
 	next := &shelf{Settings: s, names: slices.Sorted(maps.Keys(s.Servers)), sources: map[string]*source{}, views: map[viewKey]*view{}}
 	next.handled = next.handles()
 	for name, server := range s.Servers {
-		if was := old.sources[name]; was != nil && was.server == server && was.config == s.Config.Servers[name] {
+		if was := old.sources[name]; was != nil && was.server == server && sameLists(was.config, s.Config.Servers[name]) {
 			next.sources[name] = was
 			continue
 		}
 		next.sources[name] = newSource(d, server, s.Config.Servers[name], time.Duration(s.Config.ListTTL))
 	}
 	d.current.Store(next)
+}
+
+// sameLists reports whether what a server lists counts on under another
+// configuration.
+func sameLists(a, b *config.MCPServer) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Changed == b.Changed && a.Sharing == b.Sharing && reflect.DeepEqual(a.Auth.OAuth, b.Auth.OAuth)
 }
 
 // Known reports whether the endpoint is there for the caller.

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/mcpgw/policy"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -49,25 +50,11 @@ func NewDefinitions(docs store.Docs, inbox HeldInbox, log *slog.Logger, changed 
 	return &Definitions{docs: docs, inbox: inbox, log: log, now: time.Now, changed: changed}
 }
 
-// Held is a definition that waits for approval.
-type Held struct {
-	Server string    `json:"server"`
-	Tool   string    `json:"tool"`
-	Digest string    `json:"digest"`
-	Pinned string    `json:"pinned"` // the digest of the one that was approved
-	Since  time.Time `json:"since"`
-	// Old and New are the definitions.
-	Old jsontext.Value `json:"old,omitzero"`
-	New jsontext.Value `json:"new,omitzero"`
-
-	Item string `json:"item,omitzero"` // of the inbox
-}
-
 // pin is what is kept of a definition.
 type pin struct {
 	Digest     string         `json:"digest"`
 	Definition jsontext.Value `json:"definition,omitzero"`
-	Held       *Held          `json:"held,omitzero"`
+	Held       *policy.Held          `json:"held,omitzero"`
 }
 
 // nodeScope is where definitions are kept: they belong to the node.
@@ -159,7 +146,7 @@ func (d *Definitions) holdOne(ctx context.Context, doc *store.Doc, known *pin, s
 	if known.Held != nil && known.Held.Digest == digest {
 		return nil
 	}
-	known.Held = &Held{Server: server, Tool: e.name, Digest: digest, Pinned: known.Digest, Since: d.now().UTC(), New: kept(e.text), Item: rand.Text()}
+	known.Held = &policy.Held{Server: server, Tool: e.name, Digest: digest, Pinned: known.Digest, Since: d.now().UTC(), New: kept(e.text), Item: rand.Text()}
 	if _, err := d.put(ctx, doc, known); err != nil {
 		if errors.Is(err, store.ErrConflict) { // another node was faster
 			return nil
@@ -209,10 +196,6 @@ func (d *Definitions) Decide(ctx context.Context, item *store.InboxItem, approve
 	return d.approve(ctx, parts[0], parts[2], parts[1], item.ID, item.Assignee)
 }
 
-// ErrNotHeld says that no definition of a tool waits for approval, or another one
-// than the one that is meant.
-var ErrNotHeld = errors.New("no such definition waits for approval")
-
 // Approve takes the definition of a tool that waits. With a digest it has to be the
 // one that does.
 func (d *Definitions) Approve(ctx context.Context, server, tool, digest, by string) error {
@@ -223,7 +206,7 @@ func (d *Definitions) approve(ctx context.Context, server, tool, digest, except,
 	for {
 		doc, err := d.docs.Doc(ctx, nodeScope, SpaceTool, pinKey(server, tool))
 		if errors.Is(err, store.ErrNotFound) {
-			return ErrNotHeld
+			return policy.ErrNotHeld
 		}
 		if err != nil {
 			return fmt.Errorf("read definition: %w", err)
@@ -236,7 +219,7 @@ func (d *Definitions) approve(ctx context.Context, server, tool, digest, except,
 		case known.Held == nil && digest != "" && known.Digest == digest:
 			return nil // it was approved before
 		case known.Held == nil || digest != "" && known.Held.Digest != digest:
-			return ErrNotHeld
+			return policy.ErrNotHeld
 		}
 		_, err = d.put(ctx, doc, &pin{Digest: known.Held.Digest, Definition: known.Held.New})
 		if errors.Is(err, store.ErrConflict) {
@@ -257,12 +240,12 @@ func (d *Definitions) approve(ctx context.Context, server, tool, digest, except,
 }
 
 // Held returns the definitions that wait for approval, by server and tool.
-func (d *Definitions) Held(ctx context.Context) ([]Held, error) {
+func (d *Definitions) Held(ctx context.Context) ([]policy.Held, error) {
 	pins, err := d.pins(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	var list []Held
+	var list []policy.Held
 	for _, doc := range pins {
 		var known pin
 		if err := json.Unmarshal(doc.Body, &known); err != nil {
@@ -273,7 +256,7 @@ func (d *Definitions) Held(ctx context.Context) ([]Held, error) {
 			list = append(list, *known.Held)
 		}
 	}
-	slices.SortFunc(list, func(a, b Held) int {
+	slices.SortFunc(list, func(a, b policy.Held) int {
 		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Tool, b.Tool))
 	})
 	return list, nil

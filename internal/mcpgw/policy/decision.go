@@ -42,13 +42,6 @@ type condition struct {
 	schema *Schema
 }
 
-// Step is one thing that the configuration says, in the order in which it counts.
-type Step struct {
-	Key    string // of the configuration
-	Says   string // its value, in short
-	Effect string // what comes of it
-}
-
 // Decide decides on something of a server. The policies of the server, of what is
 // asked about, and of the rules that are for the caller count in this order. What
 // restricts who may see or call adds up: callers, role, scopes, require and
