@@ -77,7 +77,9 @@ func (s *shelf) candidates(shown *view, name string) []candidate {
 func (d *Directory) explain(s *shelf, shown *view, v View, c candidate) policy.Explanation {
 	decision, steps := s.Policy.Explain(v.Caller, policy.Subject{Server: c.server, Kind: policy.Tools, Name: c.tool, Set: v.Endpoint.Set})
 	x := policy.Explanation{Server: c.server, Tool: c.tool, Outcome: decision.String(), Reason: decision.Reason, Scopes: decision.Scopes, Missing: decision.Missing(v.Caller), Steps: steps}
-	note := func(key, says, effect string) { x.Steps = append(x.Steps, policy.Step{Key: key, Says: says, Effect: effect}) }
+	note := func(key, says, effect string) {
+		x.Steps = append(x.Steps, policy.Step{Key: key, Says: says, Effect: effect})
+	}
 	var listed *entry
 	for _, snap := range shown.snaps {
 		if snap.server != c.server {

@@ -54,7 +54,7 @@ func NewDefinitions(docs store.Docs, inbox HeldInbox, log *slog.Logger, changed 
 type pin struct {
 	Digest     string         `json:"digest"`
 	Definition jsontext.Value `json:"definition,omitzero"`
-	Held       *policy.Held          `json:"held,omitzero"`
+	Held       *policy.Held   `json:"held,omitzero"`
 }
 
 // nodeScope is where definitions are kept: they belong to the node.
