@@ -28,6 +28,7 @@ type gateway struct {
 	calls     *bridge.Calls
 	agents    *bridge.Server // agents and peers as tools
 	directory *mcpgw.Directory
+	held      *mcpgw.Definitions
 	handler   *mcpgw.Handler // of the newest configuration
 
 	mu      sync.Mutex
@@ -52,7 +53,10 @@ func (n *Node) newGateway(c *config.Config, guard *netguard.Guard, keys *keys) (
 		Wait:    func() time.Duration { return n.Config().MCP.Wait.Std() },
 		ListTTL: func() time.Duration { return n.Config().MCP.ListTTL.Std() },
 	})
-	g.directory = mcpgw.NewDirectory(mcpgw.DirectoryOptions{Guard: policy.NewGuard(n.store, nil), Key: keys.cursor, Logger: n.log})
+	g.held = mcpgw.NewDefinitions(n.store, cardInbox{n}, n.log, func(server string) { g.directory.Changed(server, mcp.NotifyTools) })
+	g.directory = mcpgw.NewDirectory(mcpgw.DirectoryOptions{
+		Guard: policy.NewGuard(n.store, nil), Definitions: g.held, State: g.servers.State, Key: keys.cursor, Logger: n.log,
+	})
 	return g, g.use(c)
 }
 
@@ -66,9 +70,7 @@ func (g *gateway) use(c *config.Config) error {
 	for _, name := range g.servers.Names() {
 		servers[name], _ = g.servers.Get(name)
 	}
-	if c.MCP.Agents.Any() {
-		servers[mcpgw.AgentsServer] = g.agents
-	}
+	servers[mcpgw.AgentsServer] = g.agents
 	g.directory.Use(mcpgw.Settings{Config: &c.MCP, Policy: rules, Servers: servers})
 	return nil
 }

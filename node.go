@@ -168,7 +168,7 @@ func (n *Node) assemble(c *config.Config) error {
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
-	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.catalog.Decide})
+	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.decideCard})
 	n.jobs.Long(store.JobInbox, n.inbox.Remind)
 	n.metrics.WatchAudit(n.audit.Lost)
 	n.metrics.WatchStock(n.stock)
@@ -520,7 +520,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 	return api.New(api.Options{
 		Engine: n.engine, Delegator: delegator{n}, Delegations: n.store, Webhooks: n.webhooks, Inbox: n.inbox, Auth: a, Logger: n.log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
-		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog,
+		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog, Tools: n.gateway.directory,
 		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/mcpgw"
 	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/peer"
 	"handoff.example/handoff/internal/store"
@@ -33,6 +34,15 @@ func (n *Node) openCatalog(c *config.Config, guard *netguard.Guard, sealer *auth
 	}
 	n.catalog.Use(set)
 	return nil
+}
+
+// decideCard carries out what was decided on a changed card of a peer, or on the
+// changed definition of a tool.
+func (n *Node) decideCard(ctx context.Context, item *store.InboxItem, approved bool) error {
+	if mcpgw.IsDefinition(item) {
+		return n.gateway.held.Decide(ctx, item, approved)
+	}
+	return n.catalog.Decide(ctx, item, approved)
 }
 
 // cardInbox puts changed cards of peers into the inbox, where those see them who

@@ -151,7 +151,11 @@ func (d *Directory) Servers(v View) []upstream.Server {
 func (s *shelf) of(e Endpoint) []*source {
 	var list []*source
 	for _, name := range s.names {
-		if e.Server == "" || e.Server == name || name == AgentsServer && s.handled {
+		asked := e.Server == "" || e.Server == name
+		if name == AgentsServer {
+			asked = asked && s.Config.Agents.Any() || s.handled
+		}
+		if asked {
 			list = append(list, s.sources[name])
 		}
 	}
@@ -203,9 +207,54 @@ func (d *Directory) Find(ctx context.Context, v View, method, name string) (*Tar
 	case t != nil:
 		return t, nil
 	case shown.blind:
+		if t := d.guessed(s, shown, v, method, name); t != nil {
+			return t, nil
+		}
 		return nil, &mcp.Error{Code: mcp.CodeUnavailable, Message: "A server cannot be reached, and what it has is not known; try again later", RetryAfter: 5}
 	}
 	return nil, unknown(method, name)
+}
+
+// guessed returns the tool or prompt of that name of a server whose list is not
+// known, as when it asks the caller to log in: the call is what lets it. Only what
+// policy shows by its name is guessed, and nothing that is held back.
+func (d *Directory) guessed(s *shelf, shown *view, v View, method, name string) *Target {
+	kind := listTools
+	switch method {
+	case mcp.MethodCallTool:
+	case mcp.MethodGetPrompt:
+		kind = listPrompts
+	default:
+		return nil
+	}
+	for _, snap := range shown.snaps {
+		tool, prefixed := strings.CutPrefix(name, snap.server+".")
+		if v.Endpoint.Server != "" {
+			tool = name
+		}
+		c := s.Config.Servers[snap.server]
+		if snap.known || c == nil || v.Endpoint.Server == "" && !prefixed || badName(kind, tool) != "" || kind == listTools && c.Changed == config.MCPChangedHold {
+			continue
+		}
+		renamed, listed := "", map[listKind]config.MCPTools{listTools: c.Tools, listPrompts: c.Prompts}[kind]
+		for original, p := range listed {
+			if p != nil && p.Name == tool {
+				renamed = original
+			}
+		}
+		if renamed != "" {
+			tool = renamed
+		} else if p := listed[tool]; p != nil && p.Name != "" {
+			continue // it is called something else here
+		}
+		decision := s.Policy.Decide(v.Caller, policy.Subject{Server: snap.server, Kind: kindOf(kind), Name: tool, Set: v.Endpoint.Set})
+		if decision.Hidden {
+			continue
+		}
+		it := &item{entry: &entry{kind: kind, name: tool}, server: snap.server, exposed: name, decision: decision}
+		return &Target{Server: s.sources[snap.server].server, Name: tool, Exposed: name, Rules: &rules{dir: d, caller: v.Caller, item: it}}
+	}
+	return nil
 }
 
 // unknown is the error of what is not there, and of what is hidden.

@@ -85,7 +85,7 @@ func (d *Directory) shown(s *shelf, v View, snap *snapshot) []*item {
 	var list []*item
 	for _, e := range snap.items {
 		isHandle := snap.server == AgentsServer && slices.Contains(handleTools, e.name)
-		if e.held || handlesOnly && !isHandle {
+		if e.held || handlesOnly && !(isHandle && s.handled) {
 			continue
 		}
 		on := policy.Subject{Server: snap.server, Kind: kindOf(snap.kind), Name: e.name, Set: v.Endpoint.Set}
@@ -247,12 +247,18 @@ func (v *view) find(method, name string) *item {
 }
 
 // covering returns the templates that cover a URI, those of the server that is
-// asked first before others.
+// asked first before others. Policy decides on the URI, so that a template of which
+// only some URIs are shown is among them too.
 func (v *view) covering(s *shelf, uri string) []*item {
 	var list []*item
-	for _, it := range v.lists[listTemplates] {
-		if it.template.covers(uri) {
-			list = append(list, it)
+	for _, snap := range v.snaps {
+		if snap.kind != listTemplates {
+			continue
+		}
+		for _, e := range snap.items {
+			if e.template.covers(uri) {
+				list = append(list, &item{entry: e, server: snap.server})
+			}
 		}
 	}
 	slices.SortStableFunc(list, func(a, b *item) int { return s.byPriority(a.server, b.server) })
