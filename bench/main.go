@@ -71,6 +71,7 @@ var benchmarks = []benchmark{
 	{"delay", benchDelay},
 	{"cancel", benchCancel},
 	{"list-postgres", one(benchListPostgres)},
+	{"mcp", benchMCP},
 }
 
 // one is a benchmark of a single row.
@@ -92,6 +93,12 @@ func main() {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
+			return
+		case "mcp-server":
+			serveMCP()
+			return
+		case "mcp-proxy":
+			serveReverseProxy(os.Args[2])
 			return
 		case "nats":
 			serveNATS()

@@ -68,6 +68,7 @@ type process struct {
 	url    string        // of JSON-RPC
 	socket string        // of its administration; "" for the peer
 	took   time.Duration // from start to ready
+	end    os.Signal     // that ends it with its children; nil: it is killed
 }
 
 // startHandoff starts bin/handoff in a directory, which keeps its store.
@@ -147,7 +148,11 @@ func startPeer(ctx context.Context) (*process, error) {
 }
 
 func (p *process) stop() {
-	_ = p.cmd.Process.Kill()
+	if p.end != nil {
+		_ = p.cmd.Process.Signal(p.end)
+	} else {
+		_ = p.cmd.Process.Kill()
+	}
 	_ = p.cmd.Wait()
 }
 
