@@ -112,6 +112,7 @@ type bench struct {
 	t      *testing.T
 	open   opener
 	work   *work
+	unsure atomic.Int64 // calls of the server whose answers are lost
 	agents map[string]agent.Func
 	inputs map[string]a2a.JSON
 }
@@ -155,6 +156,9 @@ func (b *bench) start() {
 		Engine: n.engine, Store: n.dying, Scope: store.ForAll(), Agents: lookup, Logger: quiet,
 		Poll: func() time.Duration { return 20 * time.Millisecond },
 		Server: func(name string) (upstream.Server, bool) {
+			if name == "unsure" {
+				return &unsureServer{n.tools, &b.unsure}, true
+			}
 			return n.tools, name == "erp"
 		},
 	})
@@ -330,6 +334,19 @@ type toolServer struct {
 
 func (s *toolServer) Name() string { return "erp" }
 
+// unsureServer is one whose first two answers are lost.
+type unsureServer struct {
+	upstream.Server
+	calls *atomic.Int64
+}
+
+func (s *unsureServer) Do(ctx context.Context, r *upstream.Request) (upstream.Answer, error) {
+	if s.calls.Add(1) <= 2 {
+		return nil, &upstream.Error{Kind: upstream.ErrOutcomeUnknown, Reply: mcp.Errorf(mcp.CodeOutcomeUnknown, "The answer was lost")}
+	}
+	return s.Server.Do(ctx, r)
+}
+
 // document keeps its spaces and the order of its keys.
 const document = `{"zebra": 1,  "content":[{"type":"text","text":"é"}], "structuredContent":{"n":12345678901234567890,"b":1.10}, "resultType":"complete","x-own":[ ]}`
 
@@ -390,7 +407,7 @@ func (a *toolAnswer) next() string {
 		return a.task(tool)
 	}
 	w.mu.Lock()
-	if key := a.m.MetaString(mcp.MetaKey); key == "" || w.keys[key] == 0 {
+	if key := a.m.MetaString(mcp.MetaKey); a.step == 0 && (key == "" || w.keys[key] == 0) {
 		w.calls[tool]++
 		w.keys[key]++
 	}

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -379,5 +380,55 @@ func (s *story) run(t *testing.T, b *bench, n int64, after bool) (died bool) {
 			t.Errorf("commit %d: called %d times", n, called)
 		}
 		return died
+	}
+}
+
+// A node that stops waits for the answer to a call that must not be made twice, and
+// the next one has it.
+func TestAStopLosesNoAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqliteStore(t))
+	id := b.start1(b.call("held", `{}`)).ID
+	<-b.work.began
+	stopped := make(chan error, 1)
+	old := b.node
+	old.jobs.Stop()
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		stopped <- old.engine.Stop(ctx)
+	}()
+	b.eventually("it stops", old.engine.Draining)
+	close(b.work.gate)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	if err := old.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	t.Cleanup(func() { b.close(old) })
+	if got := b.await(id); string(got.Result) != document || b.work.count("held") != 1 {
+		t.Errorf("called %d times: %s", b.work.count("held"), got.AppendJSON(nil, "complete"))
+	}
+}
+
+// A server that never takes a call has not done it, and one that may have is not
+// asked again.
+func TestCallsOfServersThatAreAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqliteStore(t))
+	for server, want := range map[string]int{"nobody": mcp.CodeUnavailable, "unsure": mcp.CodeOutcomeUnknown} {
+		got := b.await(b.start1(b.call("plain", `{}`, func(c *bridge.Call) { c.Server = server })).ID)
+		if got.Status != mcp.TaskFailed || mcp.ParseError(got.Error).Code != want {
+			t.Errorf("%s: got %s", server, got.AppendJSON(nil, "complete"))
+		}
+	}
+	if n := b.unsure.Load(); n != 1 {
+		t.Errorf("a call whose outcome is unknown was made %d times", n)
+	}
+	got := b.await(b.start1(b.call("plain", `{}`, idempotent, func(c *bridge.Call) { c.Server = "unsure" })).ID)
+	if n := b.unsure.Load(); n < 3 || got.Status != mcp.TaskCompleted {
+		t.Errorf("an idempotent call was made %d times: %s", n-1, got.AppendJSON(nil, "complete"))
 	}
 }
