@@ -110,11 +110,10 @@ func urlRequest(t *a2a.Task, url string) jsontext.Value {
 	if message == "" {
 		message = "The agent needs an authorization to go on"
 	}
-	// Clients of 2025-11-25 want an id; it says nothing.
 	return object([]member{
 		{"method", quoted(mcp.MethodElicit)},
 		{"params", object([]member{
-			{"mode", jsontext.Value(`"url"`)}, {"message", quoted(message)}, {"url", quoted(url)}, {"elicitationId", quoted(keyOf(t))},
+			{"mode", jsontext.Value(`"url"`)}, {"message", quoted(message)}, {"url", quoted(url)},
 		})},
 	})
 }
