@@ -213,3 +213,53 @@ agents:
 		t.Errorf("called with %s, and %d more", got, len(calls))
 	}
 }
+
+// GWY-03, GWY-04: a call that policy holds waits in the inbox, and is made once when
+// a person has approved it. The client asks again under the same key.
+func TestACallWaitsForAnApproval(t *testing.T) {
+	t.Parallel()
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) {
+			t.Parallel()
+			url, calls := toolServer(t)
+			node, server := start(t, load(t, filepath.Join(t.TempDir(), "handoff.yaml"), `
+store: sqlite:tasks.db
+secret_key: "0123456789abcdef0123456789abcdef"
+callers: {anonymous: loopback}
+mcp:
+  wait: 1s
+  servers:
+    erp: {url: "`+url+`", tools: {stock: {approve: "Stock is counted by hand", idempotency: accepted}}}
+`), handoff.Options{})
+			session := connectMCP(t, server.URL+"/mcp", revision, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			params := &mcp.CallToolParams{
+				Name: "stock", Arguments: map[string]any{"sku": "BRG-0042", "plant": "Bandung"},
+				Meta: mcp.Meta{"handoff.example/idempotencyKey": "k-1"},
+			}
+			if _, err := session.CallTool(ctx, params); err == nil || !strings.Contains(err.Error(), "has not decided yet") || len(calls) != 0 {
+				t.Fatalf("got %v, and %d calls", err, len(calls))
+			}
+			items, err := node.Inbox().List(ctx, handoff.InboxQuery{Kind: "call"})
+			if err != nil || len(items) != 1 || !strings.Contains(items[0].Text, "counted by hand") || !strings.Contains(items[0].Text, "Bandung") {
+				t.Fatalf("the inbox has %+v, %v", items, err)
+			}
+			if err := node.Inbox().Approve(ctx, items[0].ID, "boss", "fine"); err != nil {
+				t.Fatal(err)
+			}
+			result, err := session.CallTool(ctx, params)
+			if err != nil || result.IsError {
+				t.Fatalf("got %+v, %v", result, err)
+			}
+			if got := <-calls; got != "BRG-0042@Bandung" || len(calls) != 0 {
+				t.Errorf("called with %s, and %d more", got, len(calls))
+			}
+			other := *params
+			other.Arguments = map[string]any{"sku": "BRG-0042", "plant": "Jakarta"}
+			if _, err := session.CallTool(ctx, &other); err == nil || !strings.Contains(err.Error(), "other arguments") {
+				t.Errorf("another call under the key: %v", err)
+			}
+		})
+	}
+}
