@@ -50,7 +50,7 @@ type scenario struct {
 // there are too few.
 func (o outcome) of(c column) (part outcome) {
 	for _, s := range o {
-		if strings.HasPrefix(s.name, "tasks-") == c.tasks {
+		if _, without := c.without[s.name]; !without && strings.HasPrefix(s.name, "tasks-") == c.tasks {
 			part = append(part, s)
 		}
 	}
