@@ -4,6 +4,7 @@
 //	go run ./run                     # everything; fails on what baseline.yml does not expect
 //	go run ./run -direct             # the servers themselves, without a gateway
 //	go run ./run -only stdio,client  # these rows only
+//	go run ./run -columns tasks      # this column only
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,7 +25,7 @@ import (
 type options struct {
 	program, results, example, baseline string
 	direct                              bool
-	only                                string
+	only, columns                       string
 	parallel                            int
 }
 
@@ -35,6 +37,7 @@ func main() {
 	flag.StringVar(&o.baseline, "baseline", "baseline.yml", "the `file` with the failures that are expected")
 	flag.BoolVar(&o.direct, "direct", false, "run the suite against the servers, without a gateway")
 	flag.StringVar(&o.only, "only", "", "the rows to run, as a `list` of words in their names")
+	flag.StringVar(&o.columns, "columns", "", "the columns to run, as a `list` of words in their names")
 	flag.IntVar(&o.parallel, "parallel", 3, "how many rows run at once")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -95,12 +98,15 @@ func chosen(o options) (rows []row) {
 		all = directRows
 	}
 	for _, r := range all {
-		for word := range strings.SplitSeq(o.only, ",") {
-			if strings.Contains(r.name, word) {
-				rows = append(rows, r)
-				break
-			}
+		r.columns = slices.DeleteFunc(slices.Clone(r.columns), func(c column) bool { return !named(o.columns, c.name) })
+		if named(o.only, r.name) && len(r.columns) > 0 {
+			rows = append(rows, r)
 		}
 	}
 	return rows
+}
+
+// named reports whether a name has one of the words in a list.
+func named(list, name string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(word string) bool { return strings.Contains(name, word) })
 }
