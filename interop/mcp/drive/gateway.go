@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -58,12 +60,19 @@ func startGateway(ctx context.Context, dir string, c map[string]any) (*gateway, 
 		return nil, err
 	}
 	c["public_url"] = "http://" + address // where people come back to from their login
-	raw, err := json.Marshal(c)           // which is YAML
+	c["secret_key"] = "file:secret.key"
+	raw, err := json.Marshal(c) // which is YAML
 	if err != nil {
 		return nil, err
 	}
 	file := filepath.Join(dir, "handoff.yaml")
 	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		return nil, err
+	}
+	key := make([]byte, 32) // that tokens are sealed with
+	_, _ = rand.Read(key)
+	keyFile := filepath.Join(dir, "secret.key")
+	if err := os.WriteFile(keyFile, []byte(hex.EncodeToString(key)), 0o600); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))

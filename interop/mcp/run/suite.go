@@ -98,8 +98,7 @@ func (s *suite) run(ctx context.Context, row string, c column, env []string, arg
 		return nil, err
 	}
 	var all outcome
-	// The last summary counts; the suite repeats what it does not score.
-	_, end, _ := bytes.Cut(said, []byte("=== SUMMARY ==="))
+	_, end, _ := bytes.Cut(said, []byte("SUMMARY ==="))
 	for _, m := range summary.FindAllStringSubmatch(color.ReplaceAllString(string(end), ""), -1) {
 		all = append(all, scenario{name: m[2], passed: m[1] == "✓", failures: failures[m[2]]})
 	}
