@@ -76,6 +76,7 @@ type Options struct {
 	MaxHeaderBytes int64         // 64 KiB
 	MaxRedirects   int           // 3, all of one origin; -1 follows none
 	MaxConns       int           // per host; 0 is no limit
+	MaxIdle        int           // 16, connections in the pool per host
 	TLS            *tls.Config   // of connections, such as with a client certificate; nil is the default
 }
 
@@ -89,6 +90,9 @@ func (o Options) withDefaults() Options {
 	set(&o.TLSTimeout, 10*time.Second)
 	set(&o.HeaderTimeout, 30*time.Second)
 	set(&o.IdleTimeout, 90*time.Second)
+	if o.MaxIdle == 0 {
+		o.MaxIdle = 16
+	}
 	if o.MaxHeaderBytes == 0 {
 		o.MaxHeaderBytes = 64 << 10
 	}
@@ -134,8 +138,8 @@ func (g *Guard) transport(o Options, named bool) *http.Transport {
 		ResponseHeaderTimeout:  max(o.HeaderTimeout, 0), // HTTP/2 takes a negative one for over
 		IdleConnTimeout:        o.IdleTimeout,
 		MaxResponseHeaderBytes: o.MaxHeaderBytes,
-		MaxIdleConns:           100,
-		MaxIdleConnsPerHost:    16,
+		MaxIdleConns:           max(100, o.MaxIdle),
+		MaxIdleConnsPerHost:    o.MaxIdle,
 		MaxConnsPerHost:        o.MaxConns,
 		ForceAttemptHTTP2:      true,
 	}

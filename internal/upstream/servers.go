@@ -222,7 +222,7 @@ func secretsOf(c *config.MCPServer) []string {
 }
 
 func (s *Servers) makeHTTP(t *target, c *config.MCPServer) (speaker, error) {
-	o := netguard.Options{DialTimeout: t.connect, TLSTimeout: t.connect, HeaderTimeout: -1}
+	o := netguard.Options{DialTimeout: t.connect, TLSTimeout: t.connect, HeaderTimeout: -1, MaxIdle: 256}
 	if c.CA != "" || c.Auth.MTLS != nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
