@@ -180,6 +180,19 @@ func toolServer() *sdk.Server {
 		}
 		return said("Hello " + answer.Content["name"].(string)), nil, nil
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "ask_twice"}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		var both sync.WaitGroup
+		var answers [2]string
+		for i := range answers {
+			both.Go(func() {
+				if a, err := r.Session.Elicit(ctx, &sdk.ElicitParams{Message: "Your name?", RequestedSchema: nameSchema}); err == nil {
+					answers[i], _ = a.Content["name"].(string)
+				}
+			})
+		}
+		both.Wait()
+		return said(answers[0] + answers[1]), nil, nil
+	})
 	s.AddResource(&sdk.Resource{URI: "memo://one", Name: "one"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "memo://one", Text: "first"}}}, nil
 	})

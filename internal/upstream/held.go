@@ -26,13 +26,18 @@ const (
 // held is a call in the middle of which its client is asked something.
 type held struct {
 	call   *legacyCall
-	asked  *mcp.Message // the request of the server
-	key    string       // of the question
+	asked  []question // not answered yet; under the lock of holds
 	caller string
 	method string
 	about  []byte // the request without what differs between rounds
 	state  string
 	timer  *time.Timer
+}
+
+// question is a request of the server that its client has to answer.
+type question struct {
+	key     string
+	request *mcp.Message
 }
 
 // holds are the held calls of a server.
@@ -47,16 +52,16 @@ type holds struct {
 func newHolds(t *target) *holds { return &holds{t: t, calls: map[string]*held{}} }
 
 // add keeps a call, under a state that nobody can guess (SEC-04).
-func (h *holds) add(one *held) (*held, error) {
+func (h *holds) add(one *held) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed || len(h.calls) >= maxHeld {
-		return nil, h.t.refused("too many calls wait for their clients", nil)
+		return h.t.refused("too many calls wait for their clients", nil)
 	}
 	one.state = heldPrefix + rand.Text()
 	one.timer = time.AfterFunc(heldFor, func() { h.expire(one) })
 	h.calls[one.state] = one
-	return one, nil
+	return nil
 }
 
 // expire gives up a call that its client has left.
@@ -100,17 +105,6 @@ func (h *holds) take(r *Request) (*held, *mcp.Error) {
 	return one, nil
 }
 
-// remove takes a call out, and reports whether it was there.
-func (h *holds) remove(one *held) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.calls[one.state] != one || !one.timer.Stop() {
-		return false
-	}
-	delete(h.calls, one.state)
-	return true
-}
-
 // about returns what makes a request this one: what it calls, and with which
 // arguments.
 func about(m *mcp.Message) []byte {
@@ -121,47 +115,79 @@ func about(m *mcp.Message) []byte {
 	return append([]byte(m.NameValue()+"\x00"), args...)
 }
 
-// resume goes on with a held call.
+// resume goes on with a held call. What is not answered is asked again (MRT-06).
 func (l *legacyServer) resume(ctx context.Context, r *Request) (Answer, error) {
 	one, refusal := l.held.take(r)
 	if refusal != nil {
 		return single(failure(r.Message.ID, refusal))
 	}
-	answer, refusal := answerOf(r.Message, one)
-	switch {
-	case refusal != nil:
+	answers, refusal := answersOf(r.Message)
+	if refusal != nil {
 		return single(failure(r.Message.ID, refusal))
-	case answer == nil: // it is asked again (MRT-06)
-		return single(l.inputRequired(r.Message.ID, one))
-	case !l.held.remove(one):
-		return single(failure(r.Message.ID, mcp.Errorf(mcp.CodeInvalidParams, "The requestState was used already")))
+	}
+	told, left, refusal := l.held.answer(one, answers)
+	if refusal != nil {
+		return single(failure(r.Message.ID, refusal))
 	}
 	c := one.call
-	a := l.round(ctx, c, r)
-	c.setToken(r.Message.MetaValue(mcp.MetaProgress))
-	if err := c.s.link.tell(c.life, mcp.AppendResult(nil, one.asked.ID, answer)); err != nil {
-		err = l.why(ctx, c.life, err)
-		a.Close()
-		return nil, err
+	var a *legacyAnswer
+	if len(left) == 0 {
+		a = l.round(ctx, c, r)
+		c.setToken(r.Message.MetaValue(mcp.MetaProgress))
+	}
+	for _, body := range told {
+		if err := c.s.link.tell(c.life, body); err != nil {
+			err = l.why(ctx, c.life, err)
+			if a != nil {
+				a.Close()
+			}
+			return nil, err
+		}
+	}
+	if a == nil {
+		return single(l.inputRequired(r.Message.ID, one.state, left))
 	}
 	return a, nil
 }
 
-// answerOf returns what the client says to the question; nil: nothing.
-func answerOf(m *mcp.Message, one *held) (jsontext.Value, *mcp.Error) {
-	all := m.Param("inputResponses")
-	if all == nil {
-		return nil, nil
+// answer takes the answers to the questions of a held call. It returns what the
+// server has to be told, and what has not been answered; where that is nothing, the
+// call is held no more.
+func (h *holds) answer(one *held, answers map[string]jsontext.Value) (told [][]byte, left []question, refusal *mcp.Error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls[one.state] != one {
+		return nil, nil, mcp.Errorf(mcp.CodeInvalidParams, "The requestState was used already")
 	}
+	for _, q := range one.asked {
+		if answer := answers[q.key]; answer != nil && answer.Kind() != '{' {
+			return nil, nil, mcp.Errorf(mcp.CodeInvalidParams, "The answer %q in inputResponses is not an object", q.key)
+		}
+	}
+	for _, q := range one.asked {
+		if answer := answers[q.key]; answer != nil {
+			told = append(told, mcp.AppendResult(nil, q.request.ID, answer))
+		} else {
+			left = append(left, q)
+		}
+	}
+	one.asked = left
+	if len(left) == 0 {
+		one.timer.Stop()
+		delete(h.calls, one.state)
+	}
+	return told, left, nil
+}
+
+// answersOf returns what the client says to questions.
+func answersOf(m *mcp.Message) (map[string]jsontext.Value, *mcp.Error) {
 	var answers map[string]jsontext.Value
-	if err := json.Unmarshal(all, &answers); err != nil {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "The inputResponses are not an object")
+	if all := m.Param("inputResponses"); all != nil {
+		if err := json.Unmarshal(all, &answers); err != nil {
+			return nil, mcp.Errorf(mcp.CodeInvalidParams, "The inputResponses are not an object")
+		}
 	}
-	answer := answers[one.key]
-	if answer != nil && answer.Kind() != '{' {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "The answer %q in inputResponses is not an object", one.key)
-	}
-	return answer, nil
+	return answers, nil
 }
 
 var errNoSession = errors.New("the session of the server is over")

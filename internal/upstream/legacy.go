@@ -231,16 +231,22 @@ func (a *legacyAnswer) hold(asked *mcp.Message) (*mcp.Message, error) {
 	if !a.detach() { // who has asked is gone
 		return nil, a.l.why(a.ctx, a.call.life, context.Cause(a.ctx))
 	}
-	a.call.asked++
-	state, err := a.l.held.add(&held{
-		call: a.call, asked: asked, key: "input-" + strconv.Itoa(a.call.asked), caller: a.caller, method: a.request.Method, about: about(a.request),
-	})
-	if err != nil {
+	one := &held{call: a.call, caller: a.caller, method: a.request.Method, about: about(a.request)}
+	for _, m := range append([]*mcp.Message{asked}, a.call.queue.requests(gatherTime)...) {
+		a.call.asked++
+		one.asked = append(one.asked, question{"input-" + strconv.Itoa(a.call.asked), m})
+	}
+	questions := one.asked
+	if err := a.l.held.add(one); err != nil {
 		a.call.leave(false)
 		return nil, err
 	}
-	return a.l.inputRequired(a.request.ID, state)
+	return a.l.inputRequired(a.request.ID, one.state, questions)
 }
+
+// gatherTime is how long a server may be silent that asks for several things at
+// once.
+const gatherTime = 30 * time.Millisecond
 
 // Close gives the call up if it is neither over nor held.
 func (a *legacyAnswer) Close() error {
@@ -257,16 +263,21 @@ func (a *legacyAnswer) Close() error {
 }
 
 // inputRequired returns the response that asks the client (MCP basic/patterns/mrtr).
-func (l *legacyServer) inputRequired(id jsontext.Value, h *held) (*mcp.Message, error) {
-	params := jsontext.Value("{}")
-	asked := h.asked.WithParam("elicitationId", nil).WithParam("task", nil).WithMeta(mcp.MetaProgress, nil)
-	if text := asked.Text(asked.Params); text != nil {
-		params = text
+func (l *legacyServer) inputRequired(id jsontext.Value, state string, questions []question) (*mcp.Message, error) {
+	result := []byte(`{"resultType":"input_required","inputRequests":{`)
+	for i, q := range questions {
+		if i > 0 {
+			result = append(result, ',')
+		}
+		params := jsontext.Value("{}")
+		asked := q.request.WithParam("elicitationId", nil).WithParam("task", nil).WithMeta(mcp.MetaProgress, nil)
+		if text := asked.Text(asked.Params); text != nil {
+			params = text
+		}
+		result = append(result, `"`+q.key+`":{"method":"`+q.request.Method+`","params":`...)
+		result = append(append(result, params...), '}')
 	}
-	result := []byte(`{"resultType":"input_required","inputRequests":{"` + h.key + `":{"method":"` + h.asked.Method + `","params":`)
-	result = append(result, params...)
-	result = append(result, `}},"requestState":"`+h.state+`"}`...)
-	return response(id, result)
+	return response(id, append(result, `},"requestState":"`+state+`"}`...))
 }
 
 // convert returns a response as a server of 2026-07-28 gives it.
@@ -300,11 +311,37 @@ func (l *legacyServer) convertError(request, m *mcp.Message, e *mcp.Error) (*mcp
 		return failure(request.ID, &mcp.Error{Code: mcp.CodeInvalidParams, Message: e.Message, Data: e.Data})
 	case mcp.CodeURLElicitation:
 		return l.urlElicitation(request, e)
-	case mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+	case mcp.CodeMissingCapability:
+		if lacks(request, e.Data) {
+			return m, nil
+		}
+		return failure(request.ID, &mcp.Error{Code: mcp.CodeInternal, Message: e.Message, Data: e.Data})
+	case mcp.CodeHeaderMismatch, mcp.CodeUnsupportedVersion:
 		// It is not the one of 2026-07-28, which clients would act upon.
 		return failure(request.ID, &mcp.Error{Code: mcp.CodeInternal, Message: e.Message, Data: e.Data})
 	}
 	return m, nil
+}
+
+// lacks reports whether an error names capabilities of which the client has not
+// declared one, so that it means what the same code means in 2026-07-28.
+func lacks(request *mcp.Message, data jsontext.Value) bool {
+	var required struct {
+		Capabilities map[string]jsontext.Value `json:"requiredCapabilities"`
+	}
+	var declared map[string]jsontext.Value
+	if json.Unmarshal(data, &required) != nil {
+		return false
+	}
+	if json.Unmarshal(request.MetaValue(mcp.MetaCapabilities), &declared) != nil {
+		declared = nil
+	}
+	for name := range required.Capabilities {
+		if _, ok := declared[name]; !ok {
+			return true
+		}
+	}
+	return false
 }
 
 // urlElicitation turns the error of 2025-11-25 that sends people to a page into the

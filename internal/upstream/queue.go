@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"handoff.example/handoff/internal/mcp"
 )
@@ -92,3 +93,41 @@ func (q *queue) withdraw(id string) {
 		}
 	}
 }
+
+// requests takes out the requests that are there, and those that come until nothing
+// has come for a while.
+func (q *queue) requests(quiet time.Duration) []*mcp.Message {
+	var found []*mcp.Message
+	timer := time.NewTimer(quiet)
+	defer timer.Stop()
+	for len(found) < maxQuestions {
+		before := len(found)
+		q.mu.Lock()
+		var rest []*mcp.Message
+		for _, m := range q.items {
+			if m.Method != "" && m.ID != nil {
+				found = append(found, m)
+				q.bytes -= int64(len(m.Body))
+			} else {
+				rest = append(rest, m)
+			}
+		}
+		q.items = rest
+		q.mu.Unlock()
+		if len(found) > before {
+			timer.Reset(quiet)
+		}
+		select {
+		case <-q.ready:
+		case <-timer.C:
+			q.mu.Lock()
+			q.wake() // what was seen and is not a request is still there
+			q.mu.Unlock()
+			return found
+		}
+	}
+	return found
+}
+
+// maxQuestions bounds what a client is asked at once.
+const maxQuestions = 100

@@ -167,6 +167,22 @@ func exerciseInput(t *testing.T, s upstream.Server) {
 	if got := retry(first().ParamString("requestState"), `{"input-1":{"action":"decline"}}`); !strings.Contains(string(got.Body), "Hello nobody: decline") {
 		t.Errorf("got %s", got.Body)
 	}
+	// Two questions at once are one round, of which one can be answered first.
+	got := must(t, s, request(mcp.MethodCallTool, `{"name":"ask_twice","arguments":{}}`, form)).Response
+	if text := string(got.Body); !strings.Contains(text, `"input-1":`) || !strings.Contains(text, `"input-2":`) {
+		t.Fatalf("got %s", text)
+	}
+	state = got.ParamString("requestState")
+	twice := func(answers string) *mcp.Message {
+		return must(t, s, request(mcp.MethodCallTool, `{"name":"ask_twice","arguments":{},"requestState":"`+state+`","inputResponses":`+answers+`}`, form)).Response
+	}
+	one := `{"action":"accept","content":{"name":"A"}}`
+	if text := string(twice(`{"input-2":` + one + `}`).Body); !strings.Contains(text, `"input-1":`) || strings.Contains(text, `"input-2":`) {
+		t.Errorf("got %s", text)
+	}
+	if text := string(twice(`{"input-1":` + one + `}`).Body); !strings.Contains(text, `"AA"`) {
+		t.Errorf("got %s", text)
+	}
 	// A client that cannot be asked is not.
 	if got := must(t, s, call("ask", "{}")).Response; !strings.Contains(string(got.Body), `"isError":true`) {
 		t.Errorf("got %s", got.Body)
