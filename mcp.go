@@ -94,7 +94,7 @@ func (g *gateway) serve(c *config.Config, a auth.Authenticator, trusts func(*htt
 	o := mcpgw.Options{
 		Catalog: g.directory, Calls: keptCalls{g.calls}, Docs: g.node.store, Auth: a, Challenger: challenger, Scopes: c.MCP.Scopes, Trusts: trusts,
 		Revisions: c.MCP.Revisions, Version: g.node.opts.Version, BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(), Depth: c.Limits.JSONDepth,
-		Wait: c.MCP.Wait.Std(), TaskTTL: c.MCP.TaskTTL.Std(), SessionTTL: c.MCP.SessionTTL.Std(),
+		Wait: c.MCP.Wait.Std(), CarryTasks: c.MCP.CarryTasks, TaskTTL: c.MCP.TaskTTL.Std(), SessionTTL: c.MCP.SessionTTL.Std(),
 		Logger: g.node.log, Audit: g.node.audit, Observe: g.node.metrics.ToolCall, Limited: g.node.metrics.Limited,
 	}
 	if g.handler == nil {
@@ -127,6 +127,12 @@ func (g *gateway) news() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.changed
+}
+
+// reloaded tells clients that what there is may have changed.
+func (g *gateway) reloaded() {
+	g.handler.Changed()
+	g.agentsChanged()
 }
 
 // agentsChanged says that the agents have changed.

@@ -405,7 +405,7 @@ func (n *Node) Reload() ([]config.Change, error) {
 	n.catalog.Use(peers)
 	n.base = c
 	n.current.Store(built)
-	n.gateway.agentsChanged()
+	n.gateway.reloaded()
 	n.skills.look()
 	for _, change := range changes {
 		n.log.Info("The configuration has changed", "change", change.String())

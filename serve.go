@@ -190,11 +190,16 @@ func answers(path string) bool {
 func (n *Node) adminHandler(c *config.Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/api/v1/", n.apiHandler(admin{}))
-	if c.MCPEnabled() {
-		tools := n.gateway.serve(c, admin{}, func(r *http.Request) bool { return r.Header["Origin"] == nil })
-		mux.Handle(mcpgw.Path, tools)
-		mux.Handle(mcpgw.Path+"/", tools)
-	}
+	tools := n.gateway.serve(c, admin{}, func(r *http.Request) bool { return r.Header["Origin"] == nil })
+	offered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !n.Config().MCPEnabled() {
+			http.NotFound(w, r)
+			return
+		}
+		tools.ServeHTTP(w, r)
+	})
+	mux.Handle(mcpgw.Path, offered)
+	mux.Handle(mcpgw.Path+"/", offered)
 	mux.HandleFunc("GET /healthz", n.serveHealth)
 	mux.HandleFunc("GET /readyz", n.serveReady)
 	n.observe(mux, c)
