@@ -220,6 +220,7 @@ func newEdge(t *testing.T, o edgeOptions) *edge {
 		served.CloseClientConnections()
 		served.Close()
 		_ = servers.Close(context.WithoutCancel(t.Context()))
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	})
 	return &edge{t: t, url: served.URL + "/mcp", handler: h, tools: o.tools}
 }

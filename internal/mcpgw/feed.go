@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -30,7 +31,7 @@ const (
 // listens fan out what servers tell: the gateway has one subscription at each, for
 // all of its clients (SUB-09).
 type listens struct {
-	h       *Handler
+	of      atomic.Pointer[Handler] // the newest
 	closing chan struct{}
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -62,8 +63,9 @@ type personal interface{ Personal() bool }
 
 func newListens(h *Handler) *listens {
 	l := &listens{
-		h: h, closing: make(chan struct{}), feeds: map[feedKey]*feed{}, subs: map[*subscriber]map[*feed]bool{}, count: map[string]int{},
+		closing: make(chan struct{}), feeds: map[feedKey]*feed{}, subs: map[*subscriber]map[*feed]bool{}, count: map[string]int{},
 	}
+	l.of.Store(h)
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	return l
 }
@@ -86,7 +88,7 @@ func (l *listens) add(sub *subscriber) (leave func(), err error) {
 	caller := callerOf(sub.view.Caller)
 	var servers []upstream.Server
 	if len(sub.kinds) > 0 {
-		servers = l.h.opts.Catalog.Servers(sub.view)
+		servers = l.of.Load().opts.Catalog.Servers(sub.view)
 	}
 	targets := l.find(sub, sub.uris)
 	l.mu.Lock()
@@ -145,7 +147,7 @@ func (l *listens) join(sub *subscriber, server upstream.Server) *feed {
 func (l *listens) find(sub *subscriber, uris []string) []*Target {
 	var targets []*Target
 	for _, uri := range uris {
-		t, err := l.h.opts.Catalog.Find(l.ctx, sub.view, mcp.MethodSubscribe, uri)
+		t, err := l.of.Load().opts.Catalog.Find(l.ctx, sub.view, mcp.MethodSubscribe, uri)
 		if err == nil && t.Server != nil {
 			targets = append(targets, t)
 		}
@@ -298,7 +300,7 @@ func (l *listens) run(f *feed) {
 			case wasUp:
 				l.missed(f)
 			}
-			l.h.opts.Logger.Debug("A server tells of no changes for now", slog.String("server", f.key.server), slog.Any("error", err), slog.Duration("pause", wait))
+			l.of.Load().opts.Logger.Debug("A server tells of no changes for now", slog.String("server", f.key.server), slog.Any("error", err), slog.Duration("pause", wait))
 			retry = time.After(wait)
 		}
 	}
@@ -322,7 +324,7 @@ func (l *listens) read(f *feed, params jsontext.Value) *reader {
 	id := jsontext.Value(strconv.Itoa(l.last))
 	server := f.server
 	l.mu.Unlock()
-	m := mcp.NewRequest(id, mcp.MethodListen, params, mcp.Meta{Client: l.h.server})
+	m := mcp.NewRequest(id, mcp.MethodListen, params, mcp.Meta{Client: l.of.Load().server})
 	l.work.Go(func() {
 		defer cancel()
 		r.ended <- l.follow(ctx, f, server, m, r)
@@ -369,7 +371,7 @@ func (l *listens) missed(f *feed) {
 
 // tell fans out what a server has told, to who wants it and may know it (SUB-09).
 func (l *listens) tell(f *feed, method, uri string) {
-	l.h.opts.Catalog.Changed(f.key.server, method)
+	l.of.Load().opts.Catalog.Changed(f.key.server, method)
 	l.mu.Lock()
 	subs := make([]*subscriber, 0, len(f.subs))
 	for sub := range f.subs {
@@ -380,7 +382,7 @@ func (l *listens) tell(f *feed, method, uri string) {
 		if method != mcp.NotifyResource && !sub.wants(method) {
 			continue
 		}
-		exposed, ok := l.h.opts.Catalog.May(sub.view, f.key.server, method, uri)
+		exposed, ok := l.of.Load().opts.Catalog.May(sub.view, f.key.server, method, uri)
 		if !ok {
 			continue
 		}

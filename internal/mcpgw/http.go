@@ -71,6 +71,13 @@ type Handler struct {
 
 // New returns the handler of a gateway. Close it when nobody calls any more.
 func New(o Options) *Handler {
+	h := newHandler(o)
+	h.sessions = newSessions(h)
+	h.listens = newListens(h)
+	return h
+}
+
+func newHandler(o Options) *Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -89,16 +96,16 @@ func New(o Options) *Handler {
 			h.legacy = append(h.legacy, r)
 		}
 	}
-	h.sessions = newSessions(h)
-	h.listens = newListens(h)
 	return h
 }
 
 // With returns a handler that goes on with what is open under other options: after a
 // reload, say. Requests under way keep theirs.
 func (h *Handler) With(o Options) *Handler {
-	next := New(o)
+	next := newHandler(o)
 	next.sessions, next.listens = h.sessions, h.listens
+	next.sessions.of.Store(next)
+	next.listens.of.Store(next)
 	return next
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -63,9 +64,8 @@ func (s *session) capabilities() mcp.Capabilities {
 
 // sessions are those of legacy clients, and what this node does for them.
 type sessions struct {
-	h    *Handler
-	docs store.Docs
-	ctx  context.Context // of all calls; over when the gateway closes
+	of   atomic.Pointer[Handler] // the newest
+	ctx  context.Context         // of all calls; over when the gateway closes
 	stop context.CancelCauseFunc
 	work sync.WaitGroup
 
@@ -77,11 +77,14 @@ type sessions struct {
 
 func newSessions(h *Handler) *sessions {
 	s := &sessions{
-		h: h, docs: h.opts.Docs, calls: map[string]context.CancelCauseFunc{}, waiting: map[string]chan []byte{}, streams: map[string]chan struct{}{},
+		calls: map[string]context.CancelCauseFunc{}, waiting: map[string]chan []byte{}, streams: map[string]chan struct{}{},
 	}
+	s.of.Store(h)
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	return s
 }
+
+func (s *sessions) docs() store.Docs { return s.of.Load().opts.Docs }
 
 // close ends the streams and the calls of legacy clients.
 func (s *sessions) close() {
@@ -103,7 +106,7 @@ func unavailable(err error) error {
 
 // make begins a session of a caller (LEG-02, LEG-11).
 func (s *sessions) make(ctx context.Context, p *auth.Principal, of *session) error {
-	if s.docs == nil {
+	if s.docs() == nil {
 		return &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "There are no sessions here", Status: http.StatusBadRequest}
 	}
 	of.ID = randomID()
@@ -122,8 +125,8 @@ func (s *sessions) put(ctx context.Context, of *session) error {
 	if err != nil {
 		return unavailable(err)
 	}
-	of.doc.Body, of.doc.Expires = body, time.Now().Add(s.h.opts.SessionTTL)
-	if err := s.docs.PutDoc(ctx, of.doc); err != nil {
+	of.doc.Body, of.doc.Expires = body, time.Now().Add(s.of.Load().opts.SessionTTL)
+	if err := s.docs().PutDoc(ctx, of.doc); err != nil {
 		if errors.Is(err, store.ErrConflict) {
 			return err
 		}
@@ -138,10 +141,10 @@ func (s *sessions) get(ctx context.Context, v View, id string) (*session, error)
 	if id == "" {
 		return nil, errNoHeader
 	}
-	if s.docs == nil || len(id) > 100 || strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
+	if s.docs() == nil || len(id) > 100 || strings.ContainsFunc(id, func(r rune) bool { return r < 0x21 || r > 0x7e }) {
 		return nil, errNoSession
 	}
-	doc, err := s.docs.Doc(ctx, auth.Scope(v.Caller), spaceSession, id)
+	doc, err := s.docs().Doc(ctx, auth.Scope(v.Caller), spaceSession, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errNoSession
 	}
@@ -152,7 +155,7 @@ func (s *sessions) get(ctx context.Context, v View, id string) (*session, error)
 	if err := json.Unmarshal(doc.Body, of); err != nil {
 		return nil, unavailable(err)
 	}
-	if of.Endpoint != v.Endpoint.Path() || !slices.Contains(s.h.legacy, of.Version) {
+	if of.Endpoint != v.Endpoint.Path() || !slices.Contains(s.of.Load().legacy, of.Version) {
 		return nil, errNoSession
 	}
 	return of, nil
@@ -160,7 +163,7 @@ func (s *sessions) get(ctx context.Context, v View, id string) (*session, error)
 
 // touch lets a session last on. It is written now and then alone.
 func (s *sessions) touch(ctx context.Context, of *session) {
-	if ttl := s.h.opts.SessionTTL; time.Until(of.doc.Expires) < ttl-ttl/10 {
+	if ttl := s.of.Load().opts.SessionTTL; time.Until(of.doc.Expires) < ttl-ttl/10 {
 		_ = s.put(ctx, of) // when it fails, the next request tries again
 	}
 }
@@ -189,7 +192,7 @@ func (s *sessions) change(ctx context.Context, v View, of *session, change func(
 
 // end ends a session, and its calls on this node.
 func (s *sessions) end(ctx context.Context, v View, id string) error {
-	err := s.docs.DeleteDoc(ctx, auth.Scope(v.Caller), spaceSession, id)
+	err := s.docs().DeleteDoc(ctx, auth.Scope(v.Caller), spaceSession, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return errNoSession
 	}
@@ -282,9 +285,9 @@ func (s *sessions) lookForCancel(ctx context.Context, v View, key string, cancel
 				return
 			case <-every.C:
 			}
-			if _, err := s.docs.Doc(ctx, auth.Scope(&p), spaceReply, "cancel/"+key); err == nil {
+			if _, err := s.docs().Doc(ctx, auth.Scope(&p), spaceReply, "cancel/"+key); err == nil {
 				cancel(errCanceled)
-				_ = s.docs.DeleteDoc(ctx, auth.Scope(&p), spaceReply, "cancel/"+key)
+				_ = s.docs().DeleteDoc(ctx, auth.Scope(&p), spaceReply, "cancel/"+key)
 				return
 			}
 		}
@@ -306,7 +309,7 @@ func (s *sessions) cancel(ctx context.Context, v View, of *session, id jsontext.
 		cancel(errCanceled)
 		return
 	}
-	_ = s.docs.PutDoc(ctx, &store.Doc{ // when it fails, the call goes on to its end
+	_ = s.docs().PutDoc(ctx, &store.Doc{ // when it fails, the call goes on to its end
 		Space: spaceReply, Key: "cancel/" + key, Tenant: v.Caller.Tenant, Owner: v.Caller.Subject,
 		Expires: time.Now().Add(cancelTime),
 	})
@@ -317,7 +320,7 @@ func (s *sessions) cancel(ctx context.Context, v View, of *session, id jsontext.
 func (s *sessions) expect(ctx context.Context, p *auth.Principal, key string) (answer chan []byte, err error) {
 	answer = make(chan []byte, 1)
 	doc := &store.Doc{Space: spaceReply, Key: key, Tenant: p.Tenant, Owner: p.Subject, Expires: time.Now().Add(inputTime)}
-	if err := s.docs.PutDoc(ctx, doc); err != nil {
+	if err := s.docs().PutDoc(ctx, doc); err != nil {
 		return nil, unavailable(err)
 	}
 	s.mu.Lock()
@@ -331,7 +334,7 @@ func (s *sessions) forget(ctx context.Context, p *auth.Principal, key string) {
 	s.mu.Lock()
 	delete(s.waiting, key)
 	s.mu.Unlock()
-	_ = s.docs.DeleteDoc(context.WithoutCancel(ctx), auth.Scope(p), spaceReply, key) // it expires by itself
+	_ = s.docs().DeleteDoc(context.WithoutCancel(ctx), auth.Scope(p), spaceReply, key) // it expires by itself
 }
 
 // reply hands an answer of a client to who waits for it. One that nobody waits for
@@ -349,7 +352,7 @@ func (s *sessions) reply(ctx context.Context, v View, of *session, m *mcp.Messag
 		answer <- m.Body
 		return nil
 	}
-	doc, err := s.docs.Doc(ctx, auth.Scope(v.Caller), spaceReply, key)
+	doc, err := s.docs().Doc(ctx, auth.Scope(v.Caller), spaceReply, key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && len(doc.Body) > 0 {
 		return nil
 	}
@@ -357,7 +360,7 @@ func (s *sessions) reply(ctx context.Context, v View, of *session, m *mcp.Messag
 		return unavailable(err)
 	}
 	doc.Body = m.Body
-	if err := s.docs.PutDoc(ctx, doc); err != nil && !errors.Is(err, store.ErrConflict) {
+	if err := s.docs().PutDoc(ctx, doc); err != nil && !errors.Is(err, store.ErrConflict) {
 		return unavailable(err)
 	}
 	return nil
@@ -374,7 +377,7 @@ func (s *sessions) await(ctx context.Context, p *auth.Principal, key string, ans
 			return nil, context.Cause(ctx)
 		case body = <-answer:
 		case <-every.C:
-			doc, err := s.docs.Doc(ctx, auth.Scope(p), spaceReply, key)
+			doc, err := s.docs().Doc(ctx, auth.Scope(p), spaceReply, key)
 			if err != nil || len(doc.Body) == 0 {
 				continue
 			}
