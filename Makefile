@@ -36,7 +36,7 @@ test: ## run the tests that need Go alone
 	$(GO) test -timeout 10m ./...
 
 .PHONY: test-all
-test-all: lint generated race postgres interop deploy chaos-quick test-cluster cross ## everything; needs root, Node.js, PostgreSQL, systemd and iproute2 too, and fails where a part is missing
+test-all: lint generated race postgres interop interop-mcp deploy chaos-quick test-cluster cross ## everything; needs root, Node.js, PostgreSQL, systemd and iproute2 too, and fails where a part is missing
 
 .PHONY: race
 race: ## run the tests with the race detector
@@ -44,7 +44,7 @@ race: ## run the tests with the race detector
 
 .PHONY: postgres
 postgres: ## run the tests that need PostgreSQL; needs the server's programs
-	$(GO) test -tags postgres -timeout 10m . ./cmd/handoff ./internal/bus/... ./internal/engine ./internal/ledger ./internal/store/...
+	$(GO) test -tags postgres -timeout 10m . ./cmd/handoff ./internal/bridge ./internal/bus/... ./internal/engine ./internal/ledger ./internal/store/...
 
 .PHONY: deploy
 deploy: build ## check the deployment files; needs root, systemd and PostgreSQL
@@ -54,6 +54,10 @@ deploy: build ## check the deployment files; needs root, systemd and PostgreSQL
 interop: build ## talk to the official clients, Go and JavaScript
 	$(MAKE) -C interop test
 	$(MAKE) -C interop/cards test
+
+.PHONY: interop-mcp
+interop-mcp: build ## run the conformance suite of MCP and its official clients against the gateway for tools
+	$(MAKE) -C interop/mcp test
 
 .PHONY: chaos-quick
 chaos-quick: build ## a few seeded kills of a server under load, and of nodes that delegate
