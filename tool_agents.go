@@ -145,7 +145,7 @@ func (s *toolSkills) fill(agents map[string]*config.Agent) {
 		filled := *of
 		if filled.Skills = s.known[id]; len(filled.Skills) == 0 {
 			filled.Skills = []config.Skill{{
-				ID: "tools", Name: "Tools of " + of.Run.MCP.Server, Description: "Calls a tool of " + of.Run.MCP.Server + ", which is asked for.",
+				ID: bridge.AnyTool, Name: "Tools of " + of.Run.MCP.Server, Description: "Calls a tool of " + of.Run.MCP.Server + ", which is asked for.",
 				Tags: []string{"mcp", of.Run.MCP.Server},
 			}}
 		}

@@ -53,6 +53,9 @@ type ToolAgentOptions struct {
 	Version string
 }
 
+// AnyTool is the id of a skill that stands for all tools, while they are not known.
+const AnyTool = "tools"
+
 // toolAgent is an agent whose skills are tools.
 type toolAgent struct{ opts ToolAgentOptions }
 
@@ -208,7 +211,7 @@ func (a *toolAgent) begin(w *work) error {
 
 // read takes what the messages of the turn say: which tool, and arguments for it.
 func (a *toolAgent) read(w *work, tools []definition) {
-	if w.turn.Skill != "" && w.state.Tool == "" {
+	if w.turn.Skill != "" && w.turn.Skill != AnyTool && w.state.Tool == "" {
 		w.state.Tool = w.turn.Skill
 	}
 	if w.state.Tool == "" && len(tools) == 1 {

@@ -169,8 +169,13 @@ func asks(handle string) mcp.Capabilities {
 
 // keyOf is the idempotency key under which a call is claimed: a key belongs to a
 // tool. Each try after one that came to nothing has a key of its own (GWY-03).
-func (k *keptCall) keyOf(try int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d", k.Tool, k.Key, try))
+// Anonymous callers have one owner; those at different addresses do not share keys.
+func (k *keptCall) keyOf(p *auth.Principal, try int) string {
+	from := ""
+	if p.Anonymous() && !p.Local {
+		from = p.Address
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%d\x00%s", k.Tool, k.Key, try, from))
 	return hex.EncodeToString(sum[:])
 }
 

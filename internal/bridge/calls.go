@@ -136,7 +136,7 @@ func (c *Calls) Start(ctx context.Context, call *Call) (*mcp.Task, error) {
 		handle := newHandle(call.Capabilities)
 		facts := []member{{"tool", quoted(k.Tool)}, {"arguments", quoted(digest(arguments))}}
 		if k.Key != "" {
-			facts = append(facts, member{"idempotencyKey", quoted(k.keyOf(try))})
+			facts = append(facts, member{"idempotencyKey", quoted(k.keyOf(call.Caller, try))})
 		}
 		answer, err := c.opts.Engine.Send(ctx, &engine.Request{
 			Spec: &spec, Scope: auth.Scope(call.Caller), Caller: callerOf(call.Caller), Authenticated: !call.Caller.Anonymous(),
@@ -224,9 +224,13 @@ func (c *Calls) Get(ctx context.Context, p *auth.Principal, handle string) (*mcp
 // before, or the node stops, it returns the task as it is.
 func (c *Calls) Await(ctx context.Context, p *auth.Principal, handle string) (*mcp.Task, error) {
 	for {
-		t, err := c.Get(ctx, p, handle)
-		if err != nil || t.Terminal() || t.Status == mcp.TaskInputRequired {
-			return t, err
+		record, err := c.find(ctx, p, handle)
+		if err != nil {
+			return nil, err
+		}
+		t := c.view(record)
+		if t.Terminal() || t.Status == mcp.TaskInputRequired {
+			return t, nil
 		}
 		stream, err := c.opts.Engine.Subscribe(ctx, auth.Scope(p), nil, handle, "")
 		switch {
@@ -237,7 +241,7 @@ func (c *Calls) Await(ctx context.Context, p *auth.Principal, handle string) (*m
 		case err != nil:
 			return nil, errorOf(err)
 		}
-		stopped := untilChange(ctx, stream)
+		stopped := untilChange(ctx, stream, record.Task.Status.State)
 		stream.Close()
 		if stopped {
 			return c.Get(context.WithoutCancel(ctx), p, handle)
@@ -245,9 +249,9 @@ func (c *Calls) Await(ctx context.Context, p *auth.Principal, handle string) (*m
 	}
 }
 
-// untilChange returns when a task may be over or ask for something, and reports
-// whether it does not help to wait any more.
-func untilChange(ctx context.Context, stream *engine.Stream) (stopped bool) {
+// untilChange returns when a task may be over or ask for something else than when it
+// was seen in a state, and reports whether it does not help to wait any more.
+func untilChange(ctx context.Context, stream *engine.Stream, seen a2a.TaskState) (stopped bool) {
 	for {
 		frame, err := stream.Next(ctx)
 		if err != nil {
@@ -258,7 +262,10 @@ func untilChange(ctx context.Context, stream *engine.Stream) (stopped bool) {
 			return false
 		}
 		state := stateOf(&e)
-		if state.Terminal() || state == a2a.StateInputRequired || state == a2a.StateAuthRequired && e.StatusUpdate != nil {
+		if e.Task != nil && state == seen {
+			continue
+		}
+		if state.Terminal() || state.Interrupted() {
 			return false
 		}
 	}

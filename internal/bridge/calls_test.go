@@ -432,3 +432,23 @@ func TestCallsOfServersThatAreAway(t *testing.T) {
 		t.Errorf("an idempotent call was made %d times: %s", n-1, got.AppendJSON(nil, "complete"))
 	}
 }
+
+// What a task asks of a client that cannot be asked does not keep whoever waits for
+// it busy, and people can answer several questions at once.
+func TestAwaitOfWhatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqliteStore(t), with("quote", quote))
+	asked := b.tool("quote.work", `{"message":"400 bolts"}`, knowsNothing)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	got, err := b.calls.Await(ctx, alice, asked.handle())
+	if err != nil || got.Status != mcp.TaskWorking || ctx.Err() == nil {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	id := b.start1(b.call("ask", `{}`)).ID
+	b.await(id)
+	answered := b.tool("answer_task", `{"taskId":"`+id+`","answer":{"who":{"name":"Ann"},"when":{"name":"now"}}}`, knowsNothing)
+	if !strings.Contains(answered.texts(), "Who else?") {
+		t.Errorf("got %s", answered.Body)
+	}
+}

@@ -444,7 +444,19 @@ func (w *work) read() {
 			}
 			continue
 		}
-		if open := w.state.open(); len(open) == 1 || len(open) > 0 && w.state.Call != nil { // an agent asks for one after the other
+		open := w.state.open()
+		if len(open) > 1 && w.state.Call == nil { // several at once, each under its key
+			for j := range m.Parts {
+				list, _ := membersOf(jsontext.Value(m.Parts[j].Data))
+				for _, r := range list {
+					if r.value.Kind() == '{' {
+						w.state.answer([]member{{r.name, accepted(r.value)}})
+					}
+				}
+			}
+			continue
+		}
+		if len(open) == 1 || len(open) > 0 && w.state.Call != nil { // an agent asks for one after the other
 			if answer := inWords(&open[0], m); answer != nil {
 				w.state.answer([]member{{open[0].Key, answer}})
 			}
