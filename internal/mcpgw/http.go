@@ -456,6 +456,9 @@ func (x *exchange) record() {
 	if x.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
+	if !x.h.opts.Logger.Enabled(x.ctx(), level) {
+		return
+	}
 	attrs := []slog.Attr{slog.String("request", x.id), slog.String("endpoint", x.view.Endpoint.Path()), slog.String("operation", x.method)}
 	for _, a := range [][2]string{{"target", x.target}, {"server", x.server}, {"caller", x.caller.Subject}, {"remote", x.remote}} {
 		if a[1] != "" {
