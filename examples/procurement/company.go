@@ -28,23 +28,28 @@ var configurations embed.FS
 var exe = map[bool]string{true: ".exe"}[runtime.GOOS == "windows"]
 
 // The processes of the example. Each agent is a node with an identity, a store and
-// keys of its own; books is the MCP server that finance has behind it.
+// keys of its own, and so is the gateway, which has erp-draft as a process below it.
+// erp-post is for people, and books is what finance has behind it.
 const (
 	buyer    = "buyer"
 	supplier = "supplier"
 	finance  = "finance"
 	books    = "books"
+	gateway  = "gateway"
+	erpRead  = "erp-read"
+	erpPost  = "erp-post"
 )
 
 // processes are all of them, in the order in which they start.
-var processes = []string{books, supplier, finance, buyer}
+var processes = []string{erpRead, erpPost, books, gateway, supplier, finance, buyer}
 
 // files are the configurations of the nodes.
-var files = map[string]string{buyer: "handoff.yaml", supplier: "supplier.yaml", finance: "finance.yaml"}
+var files = map[string]string{buyer: "handoff.yaml", supplier: "supplier.yaml", finance: "finance.yaml", gateway: "gateway.yaml"}
 
 // addresses are where the example listens when it is run by hand.
 var addresses = map[string]string{
-	buyer: "127.0.0.1:8080", supplier: "127.0.0.1:8081", finance: "127.0.0.1:8082", "desk": "127.0.0.1:8083", books: "127.0.0.1:8087",
+	buyer: "127.0.0.1:8080", supplier: "127.0.0.1:8081", finance: "127.0.0.1:8082", "desk": "127.0.0.1:8083",
+	gateway: "127.0.0.1:8084", erpRead: "127.0.0.1:8085", erpPost: "127.0.0.1:8086", books: "127.0.0.1:8087",
 }
 
 // company is the processes, in a directory with their files.
@@ -69,8 +74,12 @@ func found(dir, programs string) (*company, error) {
 		c.address[name] = listener.Addr().String()
 		ports = append(ports, usual, c.address[name])
 	}
-	c.keys[books] = []string{"BOOKS_KEY=" + rand.Text()}
+	for _, name := range []string{books, erpRead, erpPost} {
+		c.keys[name] = []string{variable(name) + rand.Text()}
+	}
 	c.keys[finance] = slices.Clone(c.keys[books])
+	c.keys[gateway] = slices.Clone(c.keys[erpRead])
+	ports = append(ports, "examples/procurement/bin/erp-draft", filepath.Join(programs, "erp-draft"+exe), "examples/procurement/erp.db", c.file("erp.db"))
 	for _, file := range files {
 		text, err := configurations.ReadFile(file)
 		if err != nil {
@@ -83,24 +92,50 @@ func found(dir, programs string) (*company, error) {
 	return c, nil
 }
 
+// variable begins the variable that has the key of a process.
+func variable(name string) string {
+	return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_KEY="
+}
+
 func (c *company) file(name string) string { return filepath.Join(c.dir, name) }
+
+// url is where the MCP server of a process is.
+func (c *company) url(name string) string { return "http://" + c.address[name] + "/mcp" }
+
+// key is the key of a tool server.
+func (c *company) key(name string) string {
+	_, key, _ := strings.Cut(c.keys[name][0], "=")
+	return key
+}
+
+// program is the program of a process.
+func (c *company) program(name string) string {
+	if name == gateway {
+		name = "handoff"
+	}
+	return filepath.Join(c.programs, name+exe)
+}
 
 // arguments are those of the program of a process.
 func (c *company) arguments(name string) []string {
 	switch name {
 	case buyer:
-		return []string{"-c", c.file(files[name]), "-erp", c.file("erp.db"), "-desk", c.address["desk"]}
+		return []string{"-c", c.file(files[name]), "-requests", c.file("requests.db"), "-desk", c.address["desk"], "-gateway", c.url(gateway)}
 	case finance:
-		return []string{"-c", c.file(files[name]), "-books", "http://" + c.address[books] + "/mcp"}
+		return []string{"-c", c.file(files[name]), "-books", c.url(books)}
 	case books:
 		return []string{"-books", c.file("books.db"), "-listen", c.address[books]}
+	case erpRead, erpPost:
+		return []string{"-erp", c.file("erp.db"), "-listen", c.address[name]}
+	case gateway:
+		return []string{"serve", "-c", c.file(files[name])}
 	}
 	return []string{"-c", c.file(files[name])}
 }
 
 // start starts a process and returns when it is ready.
 func (c *company) start(ctx context.Context, name string) error {
-	cmd := exec.Command(filepath.Join(c.programs, name+exe), c.arguments(name)...) //nolint:noctx // it is killed when the story says so
+	cmd := exec.Command(c.program(name), c.arguments(name)...) //nolint:noctx // it is killed when the story says so
 	cmd.Env = append(os.Environ(), c.keys[name]...)
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
@@ -153,7 +188,7 @@ func (c *company) open(ctx context.Context) error {
 		if err := c.start(ctx, name); err != nil {
 			return err
 		}
-		if name != supplier && name != finance {
+		if name != supplier && name != finance && name != gateway {
 			continue
 		}
 		var made struct {
@@ -162,7 +197,7 @@ func (c *company) open(ctx context.Context) error {
 		if err := c.ask(ctx, name, &made, "keys", "create", "--subject", buyer); err != nil {
 			return err
 		}
-		c.keys[buyer] = append(c.keys[buyer], strings.ToUpper(name)+"_KEY="+made.Key)
+		c.keys[buyer] = append(c.keys[buyer], variable(name)+made.Key)
 	}
 	return nil
 }

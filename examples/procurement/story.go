@@ -12,6 +12,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
+	"handoff.example/handoff/examples/procurement/toolclient"
 
 	_ "modernc.org/sqlite" // for a look into the ERP system
 )
@@ -24,7 +25,7 @@ const (
 // tell plays the story.
 func tell(ctx context.Context, out io.Writer, c *company) error {
 	s := newStory(out, c)
-	s.say("", "Start a buyer, a supplier and finance")
+	s.say("", "Start a buyer, a supplier and finance, a gateway and the tools of the ERP system")
 	if err := c.open(ctx); err != nil {
 		return err
 	}
@@ -52,10 +53,23 @@ func tell(ctx context.Context, out io.Writer, c *company) error {
 	if err := s.settle(ctx, buyer, "approve", "--note", "within the budget"); err != nil {
 		return err
 	}
+	if err := s.waits(ctx, gateway); err != nil {
+		return err
+	}
+	s.say("", "kill -9 %d: the gateway is dead, with a call of draft_order that waits for an approval.", c.kill(gateway))
+	if err := c.start(ctx, gateway); err != nil {
+		return err
+	}
+	if err := s.settle(ctx, gateway, "approve", "--note", "we need them"); err != nil {
+		return err
+	}
 	if err := s.expect(ctx, a2a.StateCompleted); err != nil {
 		return err
 	}
-	return s.check(ctx)
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	return s.post(ctx)
 }
 
 // story is a purchase on its way.
@@ -153,40 +167,77 @@ func (s *story) show(e *a2a.StreamResponse) {
 	}
 }
 
-// settle answers the one item in the inbox of a node, or decides it.
-func (s *story) settle(ctx context.Context, node string, args ...string) error {
-	var inbox struct {
-		Items []struct {
-			ID string `json:"id"`
-		} `json:"items"`
-	}
-	if err := s.ask(ctx, node, &inbox, "inbox", "list"); err != nil {
-		return err
-	}
-	if len(inbox.Items) != 1 {
-		return fmt.Errorf("%d items wait in the inbox, not 1", len(inbox.Items))
-	}
-	s.say("inbox", "%s: handoff inbox %s", node, strings.Join(args, " "))
-	return s.ask(ctx, node, nil, append([]string{"inbox", args[0], inbox.Items[0].ID}, args[1:]...)...)
+// item is what waits in an inbox.
+type item struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+	Text string `json:"text"`
 }
 
-// check compares the end with what it should be: one order, and one task at each
-// of the others, whatever died meanwhile.
-func (s *story) check(ctx context.Context) error {
-	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(s.file("erp.db"))+"?_pragma=busy_timeout(10000)")
+// waiting returns what waits in the inbox of a node.
+func (s *story) waiting(ctx context.Context, node string) ([]item, error) {
+	var inbox struct {
+		Items []item `json:"items"`
+	}
+	err := s.ask(ctx, node, &inbox, "inbox", "list")
+	return inbox.Items, err
+}
+
+// waits returns when something waits in the inbox of a node.
+func (s *story) waits(ctx context.Context, node string) error {
+	for ctx.Err() == nil {
+		if items, err := s.waiting(ctx, node); err != nil || len(items) > 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("wait for the inbox of %s: %w", node, ctx.Err())
+}
+
+// settle answers the one item in the inbox of a node, or decides it.
+func (s *story) settle(ctx context.Context, node string, args ...string) error {
+	items, err := s.waiting(ctx, node)
 	if err != nil {
-		return fmt.Errorf("open ERP: %w", err)
+		return err
+	}
+	if len(items) != 1 {
+		return fmt.Errorf("%d items wait in the inbox, not 1", len(items))
+	}
+	s.say("inbox", "%s: handoff inbox %s", node, strings.Join(args, " "))
+	return s.ask(ctx, node, nil, append([]string{"inbox", args[0], items[0].ID}, args[1:]...)...)
+}
+
+// look reads one row of a file of the company.
+func (c *company) look(ctx context.Context, file, query string, into ...any) error {
+	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(c.file(file))+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		return fmt.Errorf("open %s: %w", file, err)
 	}
 	defer db.Close()
-	var got, agents string
-	var orders int
-	err = db.QueryRowContext(ctx, `
-		SELECT count(DISTINCT o.number), o.number || ' ' || o.status || ' ' || o.amount || ' ' || o.incoterm, group_concat(d.agent, ' ' ORDER BY d.rowid)
-		FROM purchase_order o LEFT JOIN delegation d ON d.purchase_order = o.number`).Scan(&orders, &got, &agents)
-	if want := number + " draft 49000000 delivered"; err != nil || orders != 1 || got != want || agents != "supplier finance" {
-		return fmt.Errorf("the ERP system has %d orders: %s, of %s, and not: %s (%w)", orders, got, agents, want, err)
+	if err := db.QueryRowContext(ctx, query).Scan(into...); err != nil {
+		return fmt.Errorf("look into %s: %w", file, err)
 	}
-	s.say("ERP", "%s", got)
+	return nil
+}
+
+// check compares the end with what it should be: one order, one credit, and one task
+// at each of the others, whatever died meanwhile.
+func (s *story) check(ctx context.Context) error {
+	for _, want := range [][3]string{
+		{"erp.db", number + " draft 49000000 delivered, with 1 call", `
+			SELECT group_concat(number || ' ' || status || ' ' || total || ' ' || incoterm) || ', with ' || (SELECT count(*) FROM made) || ' call' FROM purchase_order`},
+		{"books.db", number + " 49000000", `SELECT group_concat(purchase_order || ' ' || amount) FROM credit`},
+		{"requests.db", number + " drafted: supplier finance", `
+			SELECT group_concat(DISTINCT r.number || ' ' || r.status) || ': ' || (SELECT group_concat(agent, ' ' ORDER BY rowid) FROM delegation) FROM request r`},
+	} {
+		var got sql.NullString
+		if err := s.look(ctx, want[0], want[2], &got); err != nil {
+			return err
+		}
+		if got.String != want[1] {
+			return fmt.Errorf("%s has %q, and not %q", want[0], got.String, want[1])
+		}
+		s.say("record", "%s: %s", want[0], got.String)
+	}
 	for _, name := range []string{supplier, finance} {
 		var there struct {
 			Tasks []struct{} `json:"tasks"`
@@ -213,5 +264,19 @@ func (s *story) check(ctx context.Context) error {
 	if len(kept.Delegations) != 2 {
 		return errors.New("the order has not two delegations")
 	}
+	return nil
+}
+
+// post posts the order, as a person does with a key that no agent has.
+func (s *story) post(ctx context.Context) error {
+	var posted struct {
+		Status   string `json:"status"`
+		PostedBy string `json:"postedBy"`
+	}
+	err := toolclient.Server{URL: s.url(erpPost), Key: s.key(erpPost)}.Call(ctx, "post_order", "", map[string]any{"number": number, "by": "Dewi"}, &posted)
+	if err != nil {
+		return err
+	}
+	s.say("Dewi", "%s is %s by %s", number, posted.Status, posted.PostedBy)
 	return nil
 }

@@ -52,7 +52,7 @@ func TestStory(t *testing.T) {
 	if err := tell(ctx, &text, c); err != nil {
 		t.Fatalf("%v\n%s", err, &text)
 	}
-	for _, want := range []string{"Incoterm? FOB or delivered?", "May it be bought on credit?", "kill -9", number + " is a draft", "supplier: one task, COMPLETED", "finance: one task, COMPLETED"} {
+	for _, want := range []string{"Incoterm? FOB or delivered?", "May it be bought on credit?", "kill -9", number + " is a draft", "There are 20 of BRG-0042 in Surabaya", "Somebody at the gateway has to approve", number + " is posted by Dewi", "supplier: one task, COMPLETED", "finance: one task, COMPLETED"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the story does not say %q:\n%s", want, &text)
 		}
@@ -102,6 +102,11 @@ func TestKills(t *testing.T) {
 			again(victim) // while the approval is pending
 			step("approve", s.settle(ctx, buyer, "approve", "--note", "within the budget"))
 			again(victim) // right after it
+			step("the call", s.waits(ctx, gateway))
+
+			again(victim) // while the call waits at the gateway
+			step("approve the call", s.settle(ctx, gateway, "approve", "--note", "we need them"))
+			again(victim) // right after it
 			step("the end", s.expect(ctx, a2a.StateCompleted))
 			step("check", s.check(ctx))
 			t.Log(text.String())
@@ -125,6 +130,17 @@ func (s *story) kept(ctx context.Context) error {
 	return fmt.Errorf("wait for the delegation: %w", ctx.Err())
 }
 
+// settled approves the draft at the gateway where finance has granted the credit.
+func (s *story) settled(ctx context.Context, how string) error {
+	if how == "deny" {
+		return nil
+	}
+	if err := s.waits(ctx, gateway); err != nil {
+		return err
+	}
+	return s.settle(ctx, gateway, "approve")
+}
+
 // The approval may also come from finance itself, and a denial ends the purchase.
 func TestDecisionAtFinance(t *testing.T) {
 	t.Parallel()
@@ -137,7 +153,7 @@ func TestDecisionAtFinance(t *testing.T) {
 			s := newStory(&text, founded(t))
 			for i, err := range []error{
 				s.open(ctx), s.order(ctx), s.expect(ctx, a2a.StateInputRequired), s.settle(ctx, buyer, "answer", "--text", "Delivered"),
-				s.expect(ctx, a2a.StateAuthRequired), s.settle(ctx, finance, how, "--note", "so be it"), s.expect(ctx, want),
+				s.expect(ctx, a2a.StateAuthRequired), s.settle(ctx, finance, how, "--note", "so be it"), s.settled(ctx, how), s.expect(ctx, want),
 			} {
 				if err != nil {
 					t.Fatalf("step %d: %v\n%s", i, err, &text)
@@ -147,5 +163,36 @@ func TestDecisionAtFinance(t *testing.T) {
 				t.Errorf("the end does not say why:\n%s", &text)
 			}
 		})
+	}
+}
+
+// What is denied at the gateway is not drafted.
+func TestDenialAtTheGateway(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), longest)
+	defer cancel()
+	var text strings.Builder
+	s := newStory(&text, founded(t))
+	for i, do := range []func() error{
+		func() error { return s.open(ctx) },
+		func() error { return s.order(ctx) },
+		func() error { return s.expect(ctx, a2a.StateInputRequired) },
+		func() error { return s.settle(ctx, buyer, "answer", "--text", "Delivered") },
+		func() error { return s.expect(ctx, a2a.StateAuthRequired) },
+		func() error { return s.settle(ctx, buyer, "approve") },
+		func() error { return s.waits(ctx, gateway) },
+		func() error { return s.settle(ctx, gateway, "deny", "--note", "not this month") },
+		func() error { return s.expect(ctx, a2a.StateFailed) },
+	} {
+		if err := do(); err != nil {
+			t.Fatalf("step %d: %v\n%s", i, err, &text)
+		}
+	}
+	if !strings.Contains(text.String(), "The order cannot be drafted") || !strings.Contains(text.String(), "not this month") {
+		t.Errorf("the end does not say why:\n%s", &text)
+	}
+	var orders int
+	if err := s.look(ctx, "erp.db", "SELECT count(*) FROM purchase_order", &orders); err != nil || orders != 0 {
+		t.Errorf("there are %d orders: %v", orders, err)
 	}
 }

@@ -35,6 +35,8 @@ var (
 	// ErrLater says that the same call can be made again: a person has not decided
 	// yet, or nobody has answered.
 	ErrLater = errors.New("the call can be made again")
+	// ErrApproval is that ErrLater for which a person is why.
+	ErrApproval = errors.New("somebody has to approve the call")
 	// ErrKey says that a server does not know the key.
 	ErrKey = errors.New("the key is refused")
 )
@@ -58,7 +60,23 @@ func (s Server) Call(ctx context.Context, tool, idempotencyKey string, arguments
 	if err == nil || ctx.Err() != nil || !repeatable(err) {
 		return err
 	}
+	if answer := new(jsonrpc.Error); errors.As(err, &answer) && answer.Code == approvalPending {
+		return fmt.Errorf("%w: %w: %w", ErrLater, ErrApproval, err)
+	}
 	return fmt.Errorf("%w: %w", ErrLater, err)
+}
+
+// Reason returns why a call has failed, as a sentence for people.
+func Reason(err error) string {
+	var refused *RefusedError
+	var answer *jsonrpc.Error
+	switch {
+	case errors.As(err, &refused):
+		return refused.Text
+	case errors.As(err, &answer):
+		return answer.Message
+	}
+	return err.Error()
 }
 
 func repeatable(err error) bool {
