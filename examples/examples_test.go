@@ -51,6 +51,7 @@ var otherAgents = map[string][]string{
 	"procurement/supplier.yaml":    nil,
 	"procurement/finance.yaml":     nil,
 	"mcp-conformance/handoff.yaml": nil,
+	"procurement/gateway.yaml":     nil,
 }
 
 // stories are the examples that are several processes. Their READMEs are run as a

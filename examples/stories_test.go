@@ -22,7 +22,8 @@ var told = map[string][]string{
 		"There are 310 of BRG-0043.", "State: WORKING", "To: supplier (peer)", "It was not ordered", "BRG-0042", "is on its way", "Delivery note", "shipped",
 	},
 	"procurement": {
-		"Incoterm? FOB or delivered?", "Peer: supplier", "answered by local admin", "approved by local admin", "To: finance (peer)", "To: supplier (peer)", `"status": "draft"`,
+		"Incoterm? FOB or delivered?", "Peer: supplier", "answered by local admin", "approved by local admin", "draft_order", "approved by local admin", "To: finance (peer)", "To: supplier (peer)", `"status": "draft"`,
+		"rebuild_stock_valuation", `"units":20`, `"articles":60`, "approve",
 	},
 }
 

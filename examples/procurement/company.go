@@ -79,7 +79,7 @@ func found(dir, programs string) (*company, error) {
 	}
 	c.keys[finance] = slices.Clone(c.keys[books])
 	c.keys[gateway] = slices.Clone(c.keys[erpRead])
-	ports = append(ports, "examples/procurement/bin/erp-draft", filepath.Join(programs, "erp-draft"+exe), "examples/procurement/erp.db", c.file("erp.db"))
+	ports = append(ports, "./bin/erp-draft", filepath.Join(programs, "erp-draft"+exe))
 	for _, file := range files {
 		text, err := configurations.ReadFile(file)
 		if err != nil {
