@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,7 +40,7 @@ func TestStories(t *testing.T) {
 	for _, name := range stories {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // programs are built in it
 			defer cancel()
 			w := newWalker(t, name)
 			text, err := os.ReadFile(filepath.Join(name, "README.md"))
@@ -145,12 +146,20 @@ func (w *walker) do(ctx context.Context, line string) {
 	}
 }
 
+// elsewhere are the arguments without which a program would listen, or look, where
+// it does when the example is run by hand.
+var elsewhere = map[string]string{
+	"buyer":    " -desk 127.0.0.1:8083 -gateway http://127.0.0.1:8084/mcp",
+	"finance":  " -books http://127.0.0.1:8087/mcp",
+	"erp-read": " -listen 127.0.0.1:8085",
+	"erp-post": " -listen 127.0.0.1:8086",
+	"books":    " -listen 127.0.0.1:8087",
+}
+
 // start starts a program and returns when its node is ready.
 func (w *walker) start(ctx context.Context, line string) {
 	w.t.Helper()
-	if strings.HasSuffix(line, "/buyer") {
-		line += " -desk 127.0.0.1:8083"
-	}
+	line += elsewhere[path.Base(line)]
 	cmd := w.shell(ctx, "exec "+line)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
