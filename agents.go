@@ -120,10 +120,7 @@ func (n *Node) signer() *card.Signer { return n.current.Load().signer }
 // problem with its line; the warnings are what is probably not meant. A node
 // checks its configuration itself.
 func Check(c *Config) (warnings []config.Problem, err error) {
-	filled := *c
-	filled.Agents = maps.Clone(c.Agents)
-	newToolSkills(nil).fill(filled.Agents)
-	problems, warnings := card.Check(&filled)
+	problems, warnings := card.Check(c)
 	problems = append(problems, checkCallers(c)...)
 	problems = append(problems, card.CheckSigning(c)...)
 	problems = append(problems, peer.Check(c)...)

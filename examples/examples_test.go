@@ -270,7 +270,17 @@ func checkBuild(t *testing.T, words []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join("examples", name, c.Agents[name].Run.Exec.Command[0])
+	var command []string
+	switch run := c.Agents[name].Run; {
+	case run.Exec != nil:
+		command = run.Exec.Command
+	case run.MCP != nil:
+		command = c.MCP.Servers[run.MCP.Server].Command
+	}
+	if len(command) == 0 {
+		t.Fatalf("%s runs no program", name)
+	}
+	program := filepath.Join("examples", name, command[0])
 	if filepath.Clean(words[3]) != program {
 		t.Errorf("builds %s, but the configuration runs %s", words[3], program)
 	}

@@ -89,7 +89,8 @@ func (e *example) bothBindings(t *testing.T, test func(t *testing.T, c *client.C
 	}
 }
 
-// folder copies an example into a directory of the test and builds its program.
+// folder copies an example into a directory of the test and builds its program, or
+// its tool server.
 func folder(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -102,12 +103,15 @@ func folder(t *testing.T, name string) string {
 			copyFile(t, file, filepath.Join(dir, filepath.Base(file)))
 		}
 	}
-	if _, err := os.Stat(filepath.Join(name, "agent")); err == nil {
-		program, err := built("./" + name + "/agent")
+	for _, kind := range []string{"agent", "server"} {
+		if _, err := os.Stat(filepath.Join(name, kind)); err != nil {
+			continue
+		}
+		program, err := built("./" + name + "/" + kind)
 		if err != nil {
 			t.Fatal(err)
 		}
-		link(t, program, filepath.Join(dir, "bin", name+"-agent"))
+		link(t, program, filepath.Join(dir, "bin", name+"-"+kind))
 	}
 	return dir
 }

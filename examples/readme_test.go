@@ -23,6 +23,7 @@ var seen = map[string][]string{
 	"fixture":         {"chunk 30", "COMPLETED", "INPUT_REQUIRED"},
 	"go-agent":        {"Incoterm? FOB or delivered?", "INPUT_REQUIRED"},
 	"hello":           {"Name: Hello", "Hello! You said: good morning", "COMPLETED"},
+	"mcp-backend":     {"Skill ID: recount", `"JKT"`, "310", "INPUT_REQUIRED", "Counted BRG-0042", "322", "COMPLETED"},
 	"planner":         {"## MCP", "## A2A", "COMPLETED", "Asked By: agent planner", "What is MCP for?"},
 	"research":        {"For which readers is the summary?", "COMPLETED", "Agents hand work to each other"},
 	"review":          {"Please attach the list of changes.", "COMPLETED", "approved"},

@@ -17,6 +17,9 @@ func Check(c *config.Config) (problems, warnings []config.Problem) {
 	}
 	for _, id := range c.AgentIDs() {
 		for _, f := range Lint(For(c, id, base, "")) {
+			if f.Field == "skills" && c.Agents[id].Run.MCP != nil {
+				continue // they are the tools of a server, which are not known yet
+			}
 			text := f.Text
 			if f.Paragraph != "" {
 				text += " (" + f.Paragraph + ")"

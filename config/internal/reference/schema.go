@@ -152,7 +152,7 @@ func (b *builder) definition(t reflect.Type) *jsonschema.Schema {
 		s.AnyOf[1] = &jsonschema.Schema{Type: "array", Items: b.value(reflect.TypeFor[config.ScriptPart](), "")}
 	case reflect.TypeFor[config.Exec]():
 		s.AnyOf = []*jsonschema.Schema{{Type: "array", Items: text}, b.object(t)}
-	case reflect.TypeFor[config.HTTP](), reflect.TypeFor[config.PeerKey]():
+	case reflect.TypeFor[config.HTTP](), reflect.TypeFor[config.PeerKey](), reflect.TypeFor[config.ToolAgent]():
 		s.AnyOf = []*jsonschema.Schema{{Type: "string"}, b.object(t)}
 	default:
 		*s = *nullable(b.object(t))
