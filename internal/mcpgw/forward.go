@@ -64,6 +64,11 @@ func (x *exchange) run(c *call) {
 		x.local(c)
 		return
 	}
+	x.begin(c)
+	if state, ours := keptState(m); ours { // which was admitted when it began (GWY-03)
+		x.resumeKept(c, &Terms{}, state)
+		return
+	}
 	key, err := x.key(m)
 	if err != nil {
 		x.refuse(err)
@@ -85,10 +90,6 @@ func (x *exchange) run(c *call) {
 			x.refuse(&mcp.Error{Code: mcp.CodeUnavailable, Message: "The call cannot be recorded now; it was not made", Status: http.StatusServiceUnavailable, RetryAfter: 2, Err: err})
 			return
 		}
-	}
-	if state, ours := keptState(m); ours {
-		x.resumeKept(c, terms, state)
-		return
 	}
 	if terms.Kept() && c.method == mcp.MethodCallTool && x.h.opts.Calls != nil {
 		x.keep(c, terms)
@@ -165,7 +166,8 @@ func (x *exchange) request(c *call, terms *Terms) *upstream.Request {
 		caps.Tasks = true
 		m = m.WithMeta(mcp.MetaCapabilities, caps.AppendJSON(nil))
 	}
-	return &upstream.Request{Message: m, Header: x.handedOn(), Caller: &x.caller, Timeout: terms.Timeout}
+	m, header := x.traced(m, x.handedOn())
+	return &upstream.Request{Message: m, Header: header, Caller: &x.caller, Timeout: terms.Timeout}
 }
 
 // handedOn are the headers that go on to a server. Nothing else of the client does

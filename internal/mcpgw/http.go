@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/trace"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/audit"
@@ -52,6 +53,7 @@ type Options struct {
 	Recheck     time.Duration // of the credential of a long stream; 0: a minute
 
 	Logger *slog.Logger
+	Tracer trace.Tracer // nil: no spans
 	Audit  *audit.Log
 	// Observe is told of each call: of a server, which tool, and what came of it.
 	Observe func(server, tool, outcome string, took time.Duration)
@@ -243,7 +245,9 @@ type exchange struct {
 	out     *sink        // of an answer that may become a stream; nil: none yet
 	base    context.Context
 	session *session // of a legacy client
-	batch   *batch   // that the message came with; nil: alone
+	span    trace.Span
+	trace   trace.SpanContext // that the call is a part of
+	batch   *batch            // that the message came with; nil: alone
 
 	// For the record.
 	method  string
@@ -451,6 +455,7 @@ func (x *exchange) record() {
 	if x.h.opts.Observe != nil && x.server != "" {
 		x.h.opts.Observe(x.server, x.tool, x.outcome, took)
 	}
+	x.endSpan()
 	x.audit(x.outcome)
 	level := slog.LevelInfo
 	if x.status >= http.StatusInternalServerError {
@@ -488,6 +493,9 @@ func (x *exchange) entry(result string) *audit.Entry {
 	}
 	if x.server != "" {
 		e.Agent = "mcp:" + x.server
+	}
+	if x.trace.HasTraceID() {
+		e.Trace = x.trace.TraceID().String()
 	}
 	if x.message != nil && x.h.opts.Audit.Content() {
 		if args := x.message.Text(x.message.Args); args != nil {

@@ -97,8 +97,8 @@ func (x *exchange) initialize(m *mcp.Message) {
 		x.refuse(mcp.UnsupportedVersion(clip(params.Version, 100), x.h.opts.Revisions))
 		return
 	}
-	if len(params.Capabilities)+len(params.Client) > 64<<10 {
-		x.refuse(mcp.Errorf(mcp.CodeInvalidParams, "The capabilities and the clientInfo are larger than 64 KiB"))
+	if len(params.Capabilities)+len(params.Client) > 16<<10 {
+		x.refuse(mcp.Errorf(mcp.CodeInvalidParams, "The capabilities and the clientInfo are larger than 16 KiB"))
 		return
 	}
 	s := &session{Endpoint: x.view.Endpoint.Path(), Version: x.h.legacy[0], Client: params.Client, Capabilities: params.Capabilities}

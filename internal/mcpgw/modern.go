@@ -104,8 +104,11 @@ func (x *exchange) modern(version string) {
 	if call != nil {
 		defer call.release()
 	}
-	if early != nil && x.r.ContentLength > 64<<10 {
+	if early != nil && (x.r.ContentLength > 64<<10 || x.r.ContentLength < 0) {
 		x.method = clip(method, 100)
+		if x.r.ProtoMajor == 1 { // or net/http waits for the body before it answers
+			x.w.Header().Set("Connection", "close")
+		}
 		x.refuseAny(early)
 		return
 	}

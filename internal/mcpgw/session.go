@@ -29,7 +29,9 @@ const (
 // Bounds of a session.
 const (
 	maxSubscriptions = 1000
-	maxRequestID     = 200 // bytes
+	maxSessions      = 20_000 // that a caller begins in an hour
+	maxCalls         = 200    // of a session at once, at a node
+	maxRequestID     = 200    // bytes
 	cancelTime       = time.Minute
 	inputTime        = 15 * time.Minute // in which a person answers
 	lookForReplies   = 250 * time.Millisecond
@@ -71,13 +73,14 @@ type sessions struct {
 
 	mu      sync.Mutex
 	calls   map[string]context.CancelCauseFunc // under way, by session and id
+	busy    map[string]int                     // calls under way, by session
 	waiting map[string]chan []byte             // for answers, by session and id
 	streams map[string]chan struct{}           // hints for GET streams, by session
 }
 
 func newSessions(h *Handler) *sessions {
 	s := &sessions{
-		calls: map[string]context.CancelCauseFunc{}, waiting: map[string]chan []byte{}, streams: map[string]chan struct{}{},
+		calls: map[string]context.CancelCauseFunc{}, busy: map[string]int{}, waiting: map[string]chan []byte{}, streams: map[string]chan struct{}{},
 	}
 	s.of.Store(h)
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
@@ -108,6 +111,13 @@ func unavailable(err error) error {
 func (s *sessions) make(ctx context.Context, p *auth.Principal, of *session) error {
 	if s.docs() == nil {
 		return &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "There are no sessions here", Status: http.StatusBadRequest}
+	}
+	_, err := s.docs().Spend(ctx, spaceSession, "begun/"+callerOf(p), 1, maxSessions, time.Now().Truncate(time.Hour).Add(time.Hour))
+	if errors.Is(err, store.ErrExceeded) {
+		return &mcp.Error{Code: mcp.CodeRateLimited, Message: "Too many sessions were begun", RetryAfter: 60}
+	}
+	if err != nil {
+		return unavailable(err)
 	}
 	of.ID = randomID()
 	of.doc = &store.Doc{Space: spaceSession, Key: of.ID, Tenant: p.Tenant, Owner: p.Subject}
@@ -254,7 +264,13 @@ func (s *sessions) enter(r *http.Request, v View, of *session, id jsontext.Value
 		cancel(nil)
 		return nil, nil, unavailable(s.ctx.Err())
 	}
+	if s.busy[of.ID] >= maxCalls {
+		s.mu.Unlock()
+		cancel(nil)
+		return nil, nil, &mcp.Error{Code: mcp.CodeRateLimited, Message: "Too many calls of the session are under way", RetryAfter: 1}
+	}
 	s.calls[key] = cancel
+	s.busy[of.ID]++
 	s.work.Add(1)
 	s.mu.Unlock()
 	unhook := context.AfterFunc(s.ctx, func() { cancel(errClosing) })
@@ -265,6 +281,9 @@ func (s *sessions) enter(r *http.Request, v View, of *session, id jsontext.Value
 		<-looking
 		s.mu.Lock()
 		delete(s.calls, key)
+		if s.busy[of.ID]--; s.busy[of.ID] == 0 {
+			delete(s.busy, of.ID)
+		}
 		s.mu.Unlock()
 		s.work.Done()
 	}, nil
