@@ -16,7 +16,7 @@ type MCP struct {
 	// Named choices of tools with an endpoint of their own, /mcp/s/NAME.
 	Sets map[string]*MCPSet `yaml:"sets"`
 
-	// What callers may do beyond what the servers say. Of each rule that is for the caller and the tool, the policy counts on top.
+	// Policies by callers. That of each rule that is for the caller and the tool counts on top of what the server says, in this order. What a list of tools does not name stays hidden.
 	Rules []MCPRule `yaml:"rules"`
 
 	// Agents and peers that are tools at /mcp, and at /mcp/agents by themselves.
@@ -138,7 +138,7 @@ type MCPServer struct {
 	// What happens to a tool whose definition has changed since it was first seen or approved: hold hides it until `handoff mcp approve`, allow takes it.
 	Changed MCPChanged `yaml:"changed" default:"allow" enum:"hold,allow"`
 
-	// The tools, by the names that the server has for them, each with its policy. A list names those that are shown. What is not listed is hidden; without tools, all are shown.
+	// The tools, by the names that the server has for them, each with its policy; a * stands for anything. A list names those that are shown. What is not listed is hidden, also what comes later; without tools, all are shown.
 	Tools MCPTools `yaml:"tools"`
 
 	// The prompts that are shown, as for tools.
@@ -147,7 +147,7 @@ type MCPServer struct {
 	// The resources that are shown, by URI or URI template; a * stands for anything.
 	Resources MCPTools `yaml:"resources"`
 
-	// The policy of all tools of the server. What a tool says itself counts on top.
+	// The policy of all tools of the server, and who may see and call its prompts and resources, and how often. What a tool says itself counts on top.
 	Default *MCPPolicy `yaml:"default"`
 }
 

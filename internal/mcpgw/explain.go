@@ -56,6 +56,9 @@ func (s *shelf) candidates(shown *view, name string) []candidate {
 		for _, one := range snap.dropped {
 			consider(snap.server, one.name, "")
 		}
+		if tool, named := strings.CutPrefix(name, snap.server+"."); named && tool != "" {
+			consider(snap.server, tool, "")
+		}
 		if c := s.Config.Servers[snap.server]; c != nil {
 			for tool, p := range c.Tools {
 				exposed := ""
