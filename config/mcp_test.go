@@ -103,7 +103,7 @@ func TestMCPThatCannotWork(t *testing.T) {
 		{`{servers: {a: {` + at + `, tools: true}}}`, "is a list of names, or an object"},
 		{`{servers: {a: {` + at + `, default: {name: z}}}}`, "gives all tools one name"},
 		{`{rules: [{servers: [b], policy: {}}]}`, `names "b", which is no tool server`},
-		{`{rules: [{tools: ["["], policy: {}}]}`, "is not a pattern"},
+		{`{rules: [{tools: [""], policy: {}}]}`, "tools[0]: is empty"},
 		{`{rules: [{policy: {name: x}}]}`, "renames a tool for some callers only"},
 		{`{sets: {x: {}}}`, "has nothing in it"},
 		{`{sets: {x: {tools: [stock]}}}`, "names no server"},
