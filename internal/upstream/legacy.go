@@ -24,6 +24,17 @@ type legacyServer struct {
 	tools   *toolbox
 	ttl     time.Duration // of lists
 	private bool          // what lists hold may differ by caller
+	hub     *hub
+	open    *pool[*session]
+}
+
+// hearAll has all sessions of a caller bring what belongs to no request.
+func (l *legacyServer) hearAll(who string) {
+	l.open.each(func(_ string, s *session, _ int) {
+		if s.who == who {
+			s.link.listen()
+		}
+	})
 }
 
 // carries reports whether a legacy server can have a method.

@@ -30,9 +30,10 @@ type sessions struct {
 
 func newSessions(h *httpServer, c *config.MCPServer, listTTL time.Duration) *sessions {
 	private := c.Sharing == config.MCPSharingPrincipal || c.Auth.OAuth != nil && !c.Auth.OAuth.Shared
+	pool := newPool[*session](h.target, c.Processes, c.Idle.Std())
 	return &sessions{
-		h: h, sharing: c.Sharing, pool: newPool[*session](h.target, c.Processes, c.Idle.Std()),
-		server: &legacyServer{target: h.target, held: newHolds(h.target), tools: &h.tools, ttl: listTTL, private: private},
+		h: h, sharing: c.Sharing, pool: pool,
+		server: &legacyServer{target: h.target, held: newHolds(h.target), tools: &h.tools, ttl: listTTL, private: private, hub: newHub(), open: pool},
 	}
 }
 
@@ -42,9 +43,9 @@ func (s *sessions) do(ctx context.Context, r *Request) (Answer, error) {
 	if takesInput(r.Message.Method) && r.Message.Param("requestState") != nil {
 		return s.server.resume(ctx, r)
 	}
-	key, caps := sessionKey(s.sharing, r)
+	who, key, caps := sessionKey(s.sharing, r)
 	for again := false; ; again = true {
-		slot, err := s.pool.get(ctx, key, func(ctx context.Context) (*session, error) { return s.open(ctx, r.Caller, caps) })
+		slot, err := s.pool.get(ctx, key, func(ctx context.Context) (*session, error) { return s.open(ctx, who, r.Caller, caps) })
 		if err != nil {
 			return nil, s.h.sessionError(err)
 		}
@@ -63,8 +64,8 @@ func (s *sessions) do(ctx context.Context, r *Request) (Answer, error) {
 // is an *mcp.Error.
 func (s *sessions) probe(ctx context.Context, caller *auth.Principal) (string, error) {
 	r := &Request{Caller: caller, Message: &mcp.Message{Method: mcp.MethodListTools}}
-	key, caps := sessionKey(s.sharing, r)
-	slot, err := s.pool.get(ctx, key, func(ctx context.Context) (*session, error) { return s.open(ctx, caller, caps) })
+	who, key, caps := sessionKey(s.sharing, r)
+	slot, err := s.pool.get(ctx, key, func(ctx context.Context) (*session, error) { return s.open(ctx, who, caller, caps) })
 	if err != nil {
 		return "", err
 	}
@@ -72,8 +73,8 @@ func (s *sessions) probe(ctx context.Context, caller *auth.Principal) (string, e
 	return slot.conn.revision, nil
 }
 
-func (s *sessions) open(ctx context.Context, caller *auth.Principal, caps mcp.Capabilities) (*session, error) {
-	one := newSession(s.h.target, caps)
+func (s *sessions) open(ctx context.Context, who string, caller *auth.Principal, caps mcp.Capabilities) (*session, error) {
+	one := newSession(s.server, who, caps)
 	link := &httpLink{h: s.h, s: one, caller: caller}
 	link.life, link.end = context.WithCancelCause(context.Background())
 	one.link = link

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"handoff.example/handoff/config"
-	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/mcp"
 )
 
@@ -40,30 +39,27 @@ func (l *processLink) receive(line []byte) error {
 // sessionKey returns whose session a request needs, and what its client can be
 // asked. Callers share a session only where the operator says so: it holds state,
 // and what its server asks may be meant for any of them (STD-09).
-func sessionKey(sharing config.MCPSharing, r *Request) (string, mcp.Capabilities) {
+func sessionKey(sharing config.MCPSharing, r *Request) (who, key string, caps mcp.Capabilities) {
 	if sharing == config.MCPSharingShared {
-		return "", mcp.Capabilities{}
+		return "", "", mcp.Capabilities{}
 	}
-	caps := carried(r.Message.Capabilities())
+	caps = carried(r.Message.Capabilities())
 	if !takesInput(r.Message.Method) {
 		caps = mcp.Capabilities{}
 	}
-	return keyOf(r.Caller, caps), caps
-}
-
-func keyOf(caller *auth.Principal, caps mcp.Capabilities) string {
-	return callerKey(caller) + "\x00" + string(caps.AppendJSON(nil))
+	who = callerKey(r.Caller)
+	return who, who + "\x00" + string(caps.AppendJSON(nil)), caps
 }
 
 // legacy sends a request to the legacy process that it belongs to.
 func (p *program) legacy(ctx context.Context, r *Request) (Answer, error) {
-	l := p.legacyServer()
+	l := p.old
 	if takesInput(r.Message.Method) && r.Message.Param("requestState") != nil {
 		return l.resume(ctx, r)
 	}
-	key, caps := sessionKey(p.sharing, r)
+	who, key, caps := sessionKey(p.sharing, r)
 	for again := false; ; again = true {
-		slot, err := p.sessions.get(ctx, key, func(ctx context.Context) (*session, error) { return p.openSession(ctx, caps) })
+		slot, err := p.sessions.get(ctx, key, func(ctx context.Context) (*session, error) { return p.openSession(ctx, who, caps) })
 		if err != nil {
 			return nil, p.sessionError(err)
 		}
@@ -78,10 +74,6 @@ func (p *program) legacy(ctx context.Context, r *Request) (Answer, error) {
 	}
 }
 
-func (p *program) legacyServer() *legacyServer {
-	return &legacyServer{target: p.target, held: p.held, tools: &p.tools, ttl: p.listTTL, private: p.sharing == config.MCPSharingPrincipal}
-}
-
 // sessionError is the error of a session that did not begin.
 func (t *target) sessionError(err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
@@ -94,11 +86,11 @@ func (t *target) sessionError(err error) error {
 }
 
 // openSession starts a process and begins a session with it.
-func (p *program) openSession(ctx context.Context, caps mcp.Capabilities) (*session, error) {
+func (p *program) openSession(ctx context.Context, who string, caps mcp.Capabilities) (*session, error) {
 	if err := p.restart.wait(ctx); err != nil {
 		return nil, p.unavailable(err)
 	}
-	s := newSession(p.target, caps)
+	s := newSession(p.old, who, caps)
 	link := &processLink{s: s}
 	s.link = link
 	running, err := p.target.start(&p.command, link.receive)

@@ -27,9 +27,8 @@ type program struct {
 	era      *eraMemory
 	modern   *pool[*channel]
 	sessions *pool[*session]
-	held     *holds
+	old      *legacyServer
 	tools    toolbox // of legacy processes
-	listTTL  time.Duration
 	restart  backoff
 }
 
@@ -48,10 +47,13 @@ func (s *Servers) makeProgram(t *target, c *config.MCPServer, listTTL time.Durat
 		}
 	}
 	p := &program{
-		target: t, sharing: c.Sharing, era: newEra(string(c.Revision)), listTTL: listTTL,
+		target: t, sharing: c.Sharing, era: newEra(string(c.Revision)),
 		modern: newPool[*channel](t, c.Processes, c.Idle.Std()), sessions: newPool[*session](t, c.Processes, c.Idle.Std()),
-		held: newHolds(t), restart: backoff{now: t.now},
+		restart: backoff{now: t.now},
 		command: command{path: c.Command[0], args: c.Command[1:], dir: dir, env: process.Environment(inherited...)},
+	}
+	p.old = &legacyServer{
+		target: t, held: newHolds(t), tools: &p.tools, ttl: listTTL, private: c.Sharing == config.MCPSharingPrincipal, hub: newHub(), open: p.sessions,
 	}
 	if path := p.command.path; filepath.Base(path) != path && !filepath.IsAbs(path) {
 		p.command.path = filepath.Join(base, path)
@@ -186,7 +188,7 @@ func (p *program) probe(ctx context.Context, c *channel) (supported []string, ok
 }
 
 func (p *program) close(ctx context.Context) {
-	p.held.close()
+	p.old.held.close()
 	var both sync.WaitGroup
 	both.Go(func() { p.modern.close(ctx) })
 	both.Go(func() { p.sessions.close(ctx) })

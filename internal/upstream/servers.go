@@ -277,6 +277,20 @@ func (h *httpServer) describe(s *State) {
 // Name returns the name of the server.
 func (s *server) Name() string { return s.name }
 
+// Personal reports whether callers have sessions of their own with the server, so
+// that what it tells of changes concerns only them. It may turn out as soon as the
+// server was asked what it is.
+func (s *server) Personal() bool {
+	o := s.config.Auth.OAuth
+	switch {
+	case o != nil && o.Flow == config.PeerFlowAuthorizationCode && !o.Shared:
+		return true
+	case s.config.Sharing == config.MCPSharingShared:
+		return false
+	}
+	return s.health.state().Era == "legacy" || len(s.config.Command) > 0 && s.config.Sharing == config.MCPSharingPrincipal
+}
+
 func (s *server) state() State {
 	state := s.health.state()
 	state.Name = s.name

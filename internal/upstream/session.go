@@ -32,6 +32,8 @@ type link interface {
 type session struct {
 	t    *target
 	link link
+	who  string // whose it is
+	hub  *hub
 	caps mcp.Capabilities
 
 	revision     string
@@ -58,8 +60,8 @@ type offers struct {
 	Logging   *struct{}
 }
 
-func newSession(t *target, caps mcp.Capabilities) *session {
-	return &session{t: t, caps: caps, calls: map[int64]*legacyCall{}, watchers: map[*watcher]bool{}, uris: map[string]int{}}
+func newSession(l *legacyServer, who string, caps mcp.Capabilities) *session {
+	return &session{t: l.target, who: who, hub: l.hub, caps: caps, calls: map[int64]*legacyCall{}, watchers: map[*watcher]bool{}, uris: map[string]int{}}
 }
 
 // legacyCall is a request to a legacy server. It lives on while its client is asked
@@ -219,11 +221,7 @@ func (s *session) notified(m *mcp.Message, via *legacyCall) {
 	case mcp.NotifyCancelled:
 		s.withdrawn(m, via)
 	default:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for w := range s.watchers {
-			w.offer(m)
-		}
+		s.hub.offer(s.who, m)
 	}
 }
 
@@ -343,7 +341,7 @@ func (s *session) initialize(ctx context.Context, revision string) error {
 	if err := s.link.tell(ctx, []byte(`{"jsonrpc":"2.0","method":"`+mcp.NotifyInitialized+`"}`)); err != nil {
 		return s.t.asError(err)
 	}
-	if len(s.caps.AppendJSON(nil)) > len("{}") {
+	if len(s.caps.AppendJSON(nil)) > len("{}") || s.hub.heard(s.who) {
 		s.link.listen() // some servers ask beside the stream of the call
 	}
 	return nil

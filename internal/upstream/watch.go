@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -45,6 +46,7 @@ func (l *legacyServer) listen(ctx context.Context, s *session, r *Request, relea
 		Prompts:   wants.Prompts && s.offers.Prompts != nil && s.offers.Prompts.ListChanged,
 		Resources: wants.Resources && s.offers.Resources != nil && s.offers.Resources.ListChanged,
 	}
+	l.hearAll(s.who)
 	s.link.listen()
 	if s.offers.Resources != nil && s.offers.Resources.Subscribe {
 		for _, uri := range wants.URIs {
@@ -65,7 +67,53 @@ func (l *legacyServer) listen(ctx context.Context, s *session, r *Request, relea
 		return nil, l.lost(s.err)
 	}
 	s.watchers[w] = true
+	s.hub.add(w)
 	return w, nil
+}
+
+// hub takes what one session of a caller brings to the subscriptions of that caller,
+// whichever of its sessions they are at: a caller has one for each set of
+// capabilities.
+type hub struct {
+	mu       sync.Mutex
+	watchers map[*watcher]bool
+}
+
+func newHub() *hub { return &hub{watchers: map[*watcher]bool{}} }
+
+func (h *hub) add(w *watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watchers[w] = true
+}
+
+func (h *hub) remove(w *watcher) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.watchers, w)
+}
+
+// offer takes a notification of a caller's session to the caller's subscriptions.
+func (h *hub) offer(who string, m *mcp.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		if w.s.who == who {
+			w.offer(m)
+		}
+	}
+}
+
+// heard reports whether a caller has subscriptions.
+func (h *hub) heard(who string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for w := range h.watchers {
+		if w.s.who == who {
+			return true
+		}
+	}
+	return false
 }
 
 // acknowledge puts the first message of the subscription in its place (SUB-03).
@@ -124,6 +172,7 @@ func (w *watcher) Close() error {
 	w.s.mu.Lock()
 	delete(w.s.watchers, w)
 	w.s.mu.Unlock()
+	w.s.hub.remove(w)
 	w.unsubscribe()
 	w.release()
 	return nil
