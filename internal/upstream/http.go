@@ -48,6 +48,13 @@ type credentials interface {
 
 // do sends a request the way that the server speaks.
 func (h *httpServer) do(ctx context.Context, r *Request) (Answer, error) {
+	if h.login != nil && takesInput(r.Message.Method) {
+		without, refused := withoutLogin(r)
+		if refused {
+			return single(failure(r.Message.ID, mcp.Errorf(mcp.CodeDenied, "The user has not logged in to the server %q", h.name)))
+		}
+		r = without
+	}
 	for again := false; ; again = true {
 		modern, err := h.era.modern(ctx, h, r.Caller)
 		if err != nil {
@@ -172,6 +179,12 @@ func (h *httpServer) exchange(ctx context.Context, body []byte, header http.Head
 func (h *httpServer) credentialError(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
+	}
+	if isLogin(err) {
+		return &Error{
+			Server: h.name, Kind: ErrUnavailable, Err: err,
+			Reply: &mcp.Error{Code: mcp.CodeDenied, Message: fmt.Sprintf("The server %q asks for a login", h.name)},
+		}
 	}
 	return h.refused("the node has no credentials for it", err)
 }

@@ -371,14 +371,14 @@ func (l *legacyServer) urlElicitation(request *mcp.Message, e *mcp.Error) (*mcp.
 		return failure(request.ID, mcp.MissingCapability(`{"elicitation":{"url":{}}}`))
 	}
 	var pages []page
-	for _, one := range data.Elicitations {
-		pages = append(pages, page{one.Message, one.URL})
+	for i, one := range data.Elicitations {
+		pages = append(pages, page{"page-" + strconv.Itoa(i+1), one.Message, one.URL})
 	}
 	return urlQuestions(request.ID, pages)
 }
 
 // page is a page that somebody is to visit.
-type page struct{ message, url string }
+type page struct{ key, message, url string }
 
 // urlQuestions returns the response that sends the user to pages (ELI-01). Their
 // URLs were not checked; the client shows them before it opens one.
@@ -396,7 +396,7 @@ func urlQuestions(id jsontext.Value, pages []page) (*mcp.Message, error) {
 		if err != nil {
 			return nil, fmt.Errorf("write question: %w", err)
 		}
-		result = append(result, fmt.Sprintf(`"page-%d":{"method":%q,"params":%s}`, i+1, mcp.MethodElicit, one)...)
+		result = append(result, fmt.Sprintf(`%q:{"method":%q,"params":%s}`, p.key, mcp.MethodElicit, one)...)
 	}
 	return response(id, append(result, "}}"...))
 }

@@ -34,8 +34,7 @@ type Options struct {
 	Now func() time.Time
 	// Observe is told of each request that is over; nil: nobody is.
 	Observe func(Outcome)
-	// Login keeps the tokens of callers, for servers with oauth; nil: there are
-	// none, and such servers cannot be called.
+	// Login is where callers log in to servers that ask for it; nil: nowhere.
 	Login *Login
 }
 
@@ -73,6 +72,9 @@ func New(c *config.MCP, opts Options) (*Servers, error) {
 	}
 	if opts.Guard == nil {
 		opts.Guard = netguard.New(netguard.Policy{})
+	}
+	if opts.Login == nil {
+		opts.Login = NewLogin(LoginOptions{})
 	}
 	s := &Servers{opts: opts, listTTL: c.ListTTL.Std(), byName: map[string]*server{}}
 	for name, one := range c.Servers {
@@ -157,6 +159,7 @@ func (s *Servers) Close(ctx context.Context) error {
 	s.byName = map[string]*server{}
 	s.mu.Unlock()
 	closeAll(ctx, all)
+	s.opts.Login.closeIdle()
 	return nil
 }
 
@@ -246,6 +249,11 @@ func (s *Servers) makeHTTP(t *target, c *config.MCPServer) (speaker, error) {
 	client := s.opts.Guard.Configured(o)
 	client.CheckRedirect = redirects
 	h := &httpServer{target: t, url: c.URL, client: client, fixed: fixedHeader(c), era: newEra(string(c.Revision))}
+	if o := c.Auth.OAuth; o != nil {
+		one := newLogin(h, o, s.opts.Login, s.opts.Guard)
+		s.opts.Login.add(one)
+		h.login = one
+	}
 	h.legacy = newSessions(h, c, s.listTTL)
 	return h, nil
 }
