@@ -25,6 +25,7 @@ import (
 type gateway struct {
 	node      *Node
 	servers   *upstream.Servers
+	login     *upstream.Login // of callers at servers
 	calls     *bridge.Calls
 	agents    *bridge.Server // agents and peers as tools
 	directory *mcpgw.Directory
@@ -39,7 +40,18 @@ type gateway struct {
 func (n *Node) newGateway(c *config.Config, guard *netguard.Guard, keys *keys) (*gateway, error) {
 	g := &gateway{node: n, changed: make(chan struct{})}
 	var err error
-	if g.servers, err = upstream.New(&c.MCP, upstream.Options{Guard: guard, Path: c.Path, Log: n.log}); err != nil {
+	login := upstream.LoginOptions{Docs: n.store, BaseURL: n.URL, Log: n.log}
+	switch {
+	case keys.sealer != nil:
+		login.Sealer = keys.sealer
+	case c.StorePath() == ":memory:":
+		// What is kept ends with the process, and so may its key.
+		if login.Sealer, err = auth.NewSealer(auth.GenerateKey()); err != nil {
+			return nil, err
+		}
+	}
+	g.login = upstream.NewLogin(login)
+	if g.servers, err = upstream.New(&c.MCP, upstream.Options{Guard: guard, Path: c.Path, Log: n.log, Login: g.login}); err != nil {
 		return nil, err
 	}
 	g.calls = bridge.NewCalls(bridge.CallsOptions{

@@ -36,6 +36,7 @@ import (
 	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/telemetry"
+	"handoff.example/handoff/internal/upstream"
 	"handoff.example/handoff/internal/wire"
 )
 
@@ -503,6 +504,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			n.callbacks.ServeHTTP(w, r)
 		case path == peer.LoginPath || path == peer.CallbackPath:
 			n.catalog.ServeHTTP(w, r)
+		case strings.HasPrefix(path, upstream.LoginPrefix):
+			n.gateway.login.ServeHTTP(w, r)
 		case strings.HasPrefix(path, ledger.ReceiverPath):
 			receiver.ServeHTTP(w, r)
 		case path == config.JWKSPath && n.current.Load().jwks != nil:
