@@ -277,15 +277,17 @@ func TestNoWayToPosting(t *testing.T) {
 	if _, err := system.DraftOrder(t.Context(), "k", draft); err != nil {
 		t.Fatal(err)
 	}
-	// The same forms reach a tool that is shown.
-	for _, a := range attempts("get_price", `{"sku":"BRG-0042"}`)[:2] {
-		if status, text, err := g.post(t.Context(), "", a.body, a.header); err != nil || !strings.Contains(text, "122500") {
-			t.Errorf("%s: get_price is answered with %d: %s (%v)", a.name, status, text, err)
+	shown := func() { // the same forms reach a tool that is shown
+		for _, a := range attempts("get_price", `{"sku":"BRG-0042"}`)[:2] {
+			if status, text, err := g.post(t.Context(), "", a.body, a.header); err != nil || !strings.Contains(text, "122500") {
+				t.Errorf("%s: get_price is answered with %d: %s (%v)", a.name, status, text, err)
+			}
 		}
 	}
+	shown()
 	paths := []string{"", "/", "/erp-post", "/erp-post/", "/ERP-POST", "/erp%2Dpost", "/erp-read/../erp-post", "/erp-read/%2e%2e/erp-post", "//erp-post", "/s/erp-post", "/erp-read", "/erp-draft", "/agents"}
 	names := []string{"post_order", "erp-post.post_order", "erp-post/post_order", "erp-post:post_order", "erp-post__post_order", "POST_ORDER", "post_order ", "post_order\\u0000", "post\\u005forder", "ｐost_order", "erp-read.post_order", "../erp-post.post_order"}
-	n := 0
+	n, answers := 0, map[int]int{}
 	for _, path := range paths {
 		for _, name := range names {
 			for _, a := range attempts(name, `{"number":"PO-2026-0001","by":"an agent"}`) {
@@ -294,13 +296,18 @@ func TestNoWayToPosting(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s %s %s: %v", path, name, a.name, err)
 				}
+				answers[status]++
 				if strings.Contains(text, "postedBy") || strings.Contains(text, "binding") {
 					t.Errorf("%s %s %s is answered with %d: %s", path, name, a.name, status, text)
 				}
 			}
 		}
 	}
-	t.Logf("%d attempts", n)
+	for _, revision := range []string{"2025-11-25", "2025-06-18", "2025-03-26"} {
+		n += inSession(t, g, revision, names)
+	}
+	shown()
+	t.Logf("%d attempts, by status: %v", n, answers)
 	if o, err := system.Order(t.Context(), draft.Number); err != nil || o.Status != "draft" {
 		t.Errorf("the order is %s, by %s: %v", o.Status, o.PostedBy, err)
 	}
@@ -312,6 +319,31 @@ func TestNoWayToPosting(t *testing.T) {
 			t.Errorf("%s: a hidden tool is told from none (-none +hidden):\n%s", hidden[i].name, cmp.Diff(want, got))
 		}
 	}
+}
+
+// inSession calls by names in a session of an old revision, and returns how many
+// calls these were.
+func inSession(t *testing.T, g *counter, revision string, names []string) int {
+	t.Helper()
+	session, err := g.ConnectWith(t.Context(), revision)
+	if err != nil {
+		t.Errorf("revision %s: %v", revision, err)
+		return 0
+	}
+	defer session.Close()
+	if v := session.InitializeResult().ProtocolVersion; v != revision {
+		t.Errorf("revision %s: it has become %s", revision, v)
+	}
+	if result, text := call(t, session, "get_price", "", map[string]any{"sku": "BRG-0042"}); result.IsError || !strings.Contains(text, "122500") {
+		t.Errorf("revision %s: get_price says %s", revision, text)
+	}
+	for _, name := range names {
+		result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: map[string]any{"number": draft.Number, "by": "an agent"}})
+		if err == nil {
+			t.Errorf("revision %s: %s is answered with %+v", revision, name, result)
+		}
+	}
+	return len(names)
 }
 
 type attempt struct {

@@ -128,10 +128,15 @@ func (s Server) once(ctx context.Context, tool, idempotencyKey string, arguments
 
 // Connect connects to the server. The session has to be closed.
 func (s Server) Connect(ctx context.Context) (*mcp.ClientSession, error) {
+	return s.ConnectWith(ctx, "")
+}
+
+// ConnectWith connects with a revision of the protocol, the newest being "".
+func (s Server) ConnectWith(ctx context.Context, revision string) (*mcp.ClientSession, error) {
 	client := mcp.NewClient(&mcp.Implementation{Name: "procurement", Version: "3.1.0"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
 	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{
 		Endpoint: s.URL, HTTPClient: &http.Client{Transport: withKey(s.Key)}, DisableStandaloneSSE: true, MaxRetries: -1,
-	}, nil)
+	}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errConnect, s.URL, err)
 	}
