@@ -26,7 +26,7 @@ func (n *Node) newCallers(c *config.Config) (auth.Authenticator, error) {
 	o := auth.ChainOptions{
 		OIDC: c.Callers.OIDC, Basic: c.Callers.Basic, MTLS: c.Callers.MTLS, Client: n.outbound, Logger: n.log,
 		Anonymous: auth.Anonymous{Policy: auth.Policy(c.Callers.Anonymous), Proxies: c.TrustedPrefixes(), Hosts: hostsOf(c.PublicURL)},
-		Resource:  resourceURL(c), Audiences: audiences(c),
+		Resource:  resourceURL(c), Audiences: audiences(c), Scopes: scopes(c),
 		Before: n.chain,
 	}
 	if c.Callers.Keys {
@@ -41,8 +41,7 @@ func (n *Node) newCallers(c *config.Config) (auth.Authenticator, error) {
 }
 
 // resource describes the node, or what is at a path of it, to clients of OAuth 2.0
-// (RFC 9728). The
-// configuration is that with the agents of the program.
+// (RFC 9728). The configuration is that with the agents of the program.
 func resource(c *config.Config, path string) *auth.Resource {
 	m := &auth.Resource{Name: "Handoff"}
 	for i := range c.Callers.OIDC {

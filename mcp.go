@@ -253,6 +253,17 @@ func audiences(c *config.Config) func(r *http.Request) []string {
 	}
 }
 
+// scopes returns what any use of the resource of a request takes: what clients are
+// told to ask for first (MCP AUT-09, AUT-13).
+func scopes(c *config.Config) func(r *http.Request) []string {
+	return func(r *http.Request) []string {
+		if isMCP(r.URL.Path) {
+			return c.MCP.Scopes
+		}
+		return nil
+	}
+}
+
 // resourceURL returns where the resource of a request is described (RFC 9728): an
 // endpoint for tools has a document of its own (MCP AUT-03).
 func resourceURL(c *config.Config) func(r *http.Request) string {

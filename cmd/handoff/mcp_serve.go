@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"handoff.example/handoff"
+	"handoff.example/handoff/internal/mcp/client"
 	"handoff.example/handoff/internal/mcp/stdio"
 )
 
@@ -54,6 +55,8 @@ func (a *app) serveStdio(ctx context.Context, f *apiFlags, m *mcpFlags) error {
 	log := slog.New(slog.NewTextHandler(a.stderr, nil))
 	serve := func(ctx context.Context, node *nodeAPI) error {
 		e := &stdio.Endpoint{URL: node.base + m.path(), Client: node.http, Header: http.Header{}, Logger: log}
+		lists := client.Client{URL: e.URL, HTTP: e.Client, Header: e.Header, Name: "handoff", Version: versionText()}
+		e.Params = lists.HeaderParams
 		if node.token != "" {
 			e.Header.Set("Authorization", "Bearer "+node.token)
 		}

@@ -31,6 +31,9 @@ type ChainOptions struct {
 	// Audiences returns what a token for the resource of a request has to name in
 	// aud, one of them; nil: that of its issuer. Nil: always that.
 	Audiences func(r *http.Request) []string
+	// Scopes returns the scopes that any use of the resource of a request takes,
+	// which callers without a credential are told (MCP AUT-09). Nil: none.
+	Scopes func(r *http.Request) []string
 	// Before is the chain that this one replaces, nil for none. What it knows of
 	// issuers, and of who guesses passwords, is kept.
 	Before *Chain
@@ -49,6 +52,7 @@ type Chain struct {
 	log          *slog.Logger
 	resource     func(r *http.Request) string
 	audiences    func(r *http.Request) []string
+	scopes       func(r *http.Request) []string
 }
 
 var _ Authenticator = (*Chain)(nil)
@@ -56,7 +60,7 @@ var _ Authenticator = (*Chain)(nil)
 // NewChain returns a chain. The error names the key of the configuration that is
 // wrong.
 func NewChain(o ChainOptions) (*Chain, error) {
-	c := &Chain{keys: o.Keys, anonymous: o.Anonymous, failures: newFailures(), log: o.Logger, resource: o.Resource, audiences: o.Audiences}
+	c := &Chain{keys: o.Keys, anonymous: o.Anonymous, failures: newFailures(), log: o.Logger, resource: o.Resource, audiences: o.Audiences, scopes: o.Scopes}
 	if c.log == nil {
 		c.log = slog.Default()
 	}
@@ -248,7 +252,11 @@ func (c *Chain) refuse(r *http.Request, problem, message string) *Refusal {
 func (c *Chain) challenges(r *http.Request, problem, message string) []string {
 	var list []string
 	if c.keys != nil || c.tokens != nil || c.passwords == nil {
-		list = append(list, c.bearer(r, problem, message, ""))
+		scope := ""
+		if c.scopes != nil {
+			scope = strings.Join(c.scopes(r), " ")
+		}
+		list = append(list, c.bearer(r, problem, message, scope))
 	}
 	if c.passwords != nil {
 		list = append(list, `Basic realm="`+realm+`", charset="UTF-8"`)

@@ -113,7 +113,7 @@ func (h *httpServer) header(m *mcp.Message, from http.Header) http.Header {
 	}
 	if m.Method == mcp.MethodCallTool {
 		if params := h.tools.params(m.NameValue()); params != nil {
-			headersOf(params, m.Text(m.Args), header)
+			mcp.SetParamHeaders(params, m.Text(m.Args), header)
 		}
 	}
 	return header

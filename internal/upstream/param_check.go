@@ -12,13 +12,13 @@ import (
 // as the schema of the tool has them (XMH-06). A header that is missing, that stands
 // where there is no argument, or that says something else is CodeHeaderMismatch.
 func CheckParamHeaders(schema, args jsontext.Value, header http.Header) error {
-	params, err := paramsOf(schema)
+	params, err := mcp.ParamsOf(schema)
 	if err != nil {
 		return nil // a tool that is not listed over HTTP
 	}
 	for _, p := range params {
-		given := header.Values(p.header)
-		want, there := argument(p, args)
+		given := header.Values(p.Header())
+		want, there := p.Argument(args)
 		if !there && len(given) == 0 {
 			continue
 		}
@@ -27,7 +27,7 @@ func CheckParamHeaders(schema, args jsontext.Value, header http.Header) error {
 				continue
 			}
 		}
-		return mcp.Errorf(mcp.CodeHeaderMismatch, "The header %s does not say what the arguments say", p.header)
+		return mcp.Errorf(mcp.CodeHeaderMismatch, "The header %s does not say what the arguments say", p.Header())
 	}
 	return nil
 }

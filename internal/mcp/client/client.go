@@ -60,8 +60,60 @@ type Params map[string]any
 type Notify func(method string, params jsontext.Value)
 
 // Call sends a request and returns its result. The error is an *mcp.Error, a
-// *StatusError, or one of the transport.
+// *StatusError, or one of the transport. A call that lacks the headers of its
+// arguments is sent again with them (XMH-07).
 func (c *Client) Call(ctx context.Context, method string, params Params, notify Notify) (jsontext.Value, error) {
+	result, err := c.send(ctx, method, params, nil, notify)
+	if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != mcp.CodeHeaderMismatch || method != mcp.MethodCallTool {
+		return result, err
+	}
+	name, _ := params["name"].(string)
+	arguments, aerr := json.Marshal(params["arguments"], json.Deterministic(true))
+	found, ferr := c.HeaderParams(ctx, name)
+	if aerr != nil || ferr != nil || len(found) == 0 {
+		return nil, err
+	}
+	header := http.Header{}
+	mcp.SetParamHeaders(found, arguments, header)
+	return c.send(ctx, method, params, header, notify)
+}
+
+// maxPages bounds how far a tool is looked for.
+const maxPages = 1000
+
+// HeaderParams asks which arguments of a tool go into headers.
+func (c *Client) HeaderParams(ctx context.Context, tool string) ([]mcp.Param, error) {
+	params := Params{}
+	for range maxPages {
+		result, err := c.send(ctx, mcp.MethodListTools, params, nil, nil)
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Tools []struct {
+				Name   string         `json:"name"`
+				Schema jsontext.Value `json:"inputSchema"`
+			} `json:"tools"`
+			Next string `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(result, &page); err != nil {
+			return nil, fmt.Errorf("read list of tools: %w", err)
+		}
+		for i := range page.Tools {
+			if page.Tools[i].Name == tool {
+				return mcp.ParamsOf(page.Tools[i].Schema)
+			}
+		}
+		if page.Next == "" {
+			break
+		}
+		params["cursor"] = page.Next
+	}
+	return nil, nil
+}
+
+// send sends a request once, with further headers.
+func (c *Client) send(ctx context.Context, method string, params Params, further http.Header, notify Notify) (jsontext.Value, error) {
 	body, err := c.request(method, params)
 	if err != nil {
 		return nil, err
@@ -71,6 +123,9 @@ func (c *Client) Call(ctx context.Context, method string, params Params, notify 
 		return nil, fmt.Errorf("make request: %w", err)
 	}
 	for name, values := range c.Header {
+		r.Header[name] = values
+	}
+	for name, values := range further {
 		r.Header[name] = values
 	}
 	r.Header.Set("Content-Type", "application/json")

@@ -19,6 +19,7 @@ import (
 const (
 	headerSession = "Mcp-Session-Id"
 	headerVersion = "MCP-Protocol-Version"
+	maxTools      = 1000 // that are remembered
 )
 
 // send posts a message, and writes what comes back.
@@ -34,6 +35,15 @@ func (s *session) send(ctx context.Context, m *message, body []byte) {
 	if m.Method == "initialize" {
 		s.begin(response)
 	}
+	if response.StatusCode == http.StatusBadRequest && m.Method == mcp.MethodCallTool && m.Params.Meta.Version != "" {
+		s.mismatched(ctx, m, body, response)
+		return
+	}
+	s.answered(ctx, m, response)
+}
+
+// answered writes what a response has.
+func (s *session) answered(ctx context.Context, m *message, response *http.Response) {
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch {
 	case response.StatusCode == http.StatusAccepted || response.StatusCode == http.StatusNoContent:
@@ -42,6 +52,49 @@ func (s *session) send(ctx context.Context, m *message, body []byte) {
 	default:
 		s.document(ctx, m, response)
 	}
+}
+
+// mismatched takes the refusal of a call. A host on standard input sends no headers,
+// so that those of the arguments are made here: once the endpoint has asked for them,
+// and from then on (XMH-05, XMH-07).
+func (s *session) mismatched(ctx context.Context, m *message, body []byte, refusal *http.Response) {
+	var e struct {
+		Error struct {
+			Code int `json:"code"`
+		} `json:"error"`
+	}
+	answer, err := io.ReadAll(io.LimitReader(refusal.Body, maxRefusal))
+	refusal.Body = io.NopCloser(bytes.NewReader(answer))
+	if err != nil || json.Unmarshal(answer, &e, jsontext.AllowDuplicateNames(true)) != nil || e.Error.Code != mcp.CodeHeaderMismatch || !s.learn(ctx, m) {
+		s.document(ctx, m, refusal)
+		return
+	}
+	response, err := s.post(ctx, m, body)
+	if err != nil {
+		s.document(ctx, m, refusal)
+		return
+	}
+	defer response.Body.Close()
+	s.answered(ctx, m, response)
+}
+
+// learn asks which arguments of the tool go into headers. It reports whether there
+// is anything that the call has not had.
+func (s *session) learn(ctx context.Context, m *message) bool {
+	if s.endpoint.Params == nil {
+		return false
+	}
+	params, err := s.endpoint.Params(ctx, m.Params.Name)
+	if err != nil || len(params) == 0 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.params == nil || len(s.params) >= maxTools {
+		s.params = map[string][]mcp.Param{}
+	}
+	s.params[m.Params.Name] = params
+	return true
 }
 
 func (s *session) post(ctx context.Context, m *message, body []byte) (*http.Response, error) {
@@ -60,6 +113,12 @@ func (s *session) post(ctx context.Context, m *message, body []byte) (*http.Resp
 		}
 		if name := m.named(); name != "" {
 			r.Header.Set("Mcp-Name", mcp.EscapeHeader(name))
+		}
+		if m.Method == mcp.MethodCallTool {
+			s.mu.Lock()
+			params := s.params[m.Params.Name]
+			s.mu.Unlock()
+			mcp.SetParamHeaders(params, m.Params.Arguments, r.Header)
 		}
 	}
 	return s.endpoint.Client.Do(r)

@@ -33,6 +33,8 @@ type Endpoint struct {
 	Client *http.Client
 	Header http.Header // of each request, such as Authorization
 	Logger *slog.Logger
+	// Params returns the arguments of a tool that go into headers; nil: none do.
+	Params func(ctx context.Context, tool string) ([]mcp.Param, error)
 }
 
 // Serve reads messages from in, one on each line, and writes what the endpoint
@@ -80,7 +82,8 @@ type session struct {
 	failed  error
 
 	mu      sync.Mutex
-	running map[string]*call // by their ids, as JSON
+	running map[string]*call       // by their ids, as JSON
+	params  map[string][]mcp.Param // of tools with arguments that go into headers
 	// Of a legacy client, once it has initialized.
 	id      string
 	version string
@@ -126,6 +129,7 @@ type message struct {
 	Method string         `json:"method"`
 	Params struct {
 		Name      string         `json:"name"`
+		Arguments jsontext.Value `json:"arguments"`
 		URI       string         `json:"uri"`
 		TaskID    string         `json:"taskId"`
 		RequestID jsontext.Value `json:"requestId"`
