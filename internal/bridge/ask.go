@@ -62,7 +62,7 @@ func (s *Server) retry(ctx context.Context, p *auth.Principal, m *mcp.Message, e
 		message, err := answerTo(record.Task, answers, &a2a.Message{MessageID: newMessageID(), TaskID: id, Role: a2a.RoleUser})
 		switch {
 		case errors.Is(err, errDismissed):
-			return result(m, s.told(ctx, p, s.calls.view(record))), nil
+			return result(m, s.told(ctx, p, s.calls.view(ctx, record))), nil
 		case err != nil:
 			return nil, err
 		case message != nil:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -35,6 +36,8 @@ type Store interface {
 	Private(ctx context.Context, task int64) (a2a.JSON, error)
 	InboxItems(ctx context.Context, scope store.Scope, q store.InboxQuery) (*store.InboxPage, error)
 	Commit(ctx context.Context, c *store.Change) error
+	Doc(ctx context.Context, scope store.Scope, space, key string) (*store.Doc, error)
+	PutDoc(ctx context.Context, d *store.Doc) error
 }
 
 // CallsOptions is what Calls works with.
@@ -217,7 +220,7 @@ func (c *Calls) Get(ctx context.Context, p *auth.Principal, handle string) (*mcp
 	if err != nil {
 		return nil, err
 	}
-	return c.view(record), nil
+	return c.view(ctx, record), nil
 }
 
 // Await returns a task when it is over or asks for something. When ctx ends
@@ -228,7 +231,7 @@ func (c *Calls) Await(ctx context.Context, p *auth.Principal, handle string) (*m
 		if err != nil {
 			return nil, err
 		}
-		t := c.view(record)
+		t := c.view(ctx, record)
 		if t.Terminal() || t.Status == mcp.TaskInputRequired {
 			return t, nil
 		}
@@ -293,10 +296,10 @@ func (c *Calls) Update(ctx context.Context, p *auth.Principal, handle string, re
 	if err != nil {
 		return err
 	}
-	if t := c.view(record); t.Status != mcp.TaskInputRequired {
-		return nil
+	if strings.HasPrefix(record.Row.Agent, AgentPrefix) {
+		return c.updateCall(ctx, p, record, answers)
 	}
-	message, err := c.answerOf(record, answers)
+	message, err := answerTo(record.Task, answers, answerMessage(record))
 	if errors.Is(err, errDismissed) {
 		return nil // the question stays (ELI-04)
 	}
@@ -316,15 +319,18 @@ func (c *Calls) reply(ctx context.Context, p *auth.Principal, record *engine.Rec
 		Spec: spec, Scope: auth.Scope(p), Caller: callerOf(p), Authenticated: !p.Anonymous(), Message: message,
 		Config: a2a.SendMessageConfiguration{ReturnImmediately: true},
 	}
-	// The answer is for this question, and not for one that comes after it.
-	page, err := c.opts.Store.InboxItems(ctx, auth.Scope(p), store.InboxQuery{Task: record.Row.ID, PageSize: 2})
-	if err != nil {
-		return errorOf(engine.Unavailable(err))
+	if valueOf(jsontext.Value(message.Metadata), metaResponses) == nil {
+		// The answer is for this question, and not for one that comes after it.
+		// Those by their keys say so themselves.
+		page, err := c.opts.Store.InboxItems(ctx, auth.Scope(p), store.InboxQuery{Task: record.Row.ID, PageSize: 2})
+		if err != nil {
+			return errorOf(engine.Unavailable(err))
+		}
+		if len(page.Items) == 1 && page.Items[0].Kind == store.InboxQuestion {
+			q.Item = page.Items[0].ID
+		}
 	}
-	if len(page.Items) == 1 && page.Items[0].Kind == store.InboxQuestion {
-		q.Item = page.Items[0].ID
-	}
-	_, err = c.opts.Engine.Send(ctx, q)
+	_, err := c.opts.Engine.Send(ctx, q)
 	if errors.Is(err, &a2a.Error{Code: a2a.CodeUnsupportedOperation}) {
 		return nil // it has gone on, or is over
 	}

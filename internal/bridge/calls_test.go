@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,8 +113,15 @@ func TestTSK09_AnswersComeInParts(t *testing.T) {
 	}
 	answer("nobody-else")
 	answer("when")
-	b.eventually("one is left", func() bool { return keys() == "who" })
+	if got := keys(); got != "who" {
+		t.Errorf("at once after one answer: %s", got)
+	}
+	if got, err := b.calls.Get(t.Context(), alice, id); err != nil || got.Status != mcp.TaskInputRequired {
+		t.Errorf("a partial answer made it go on: %+v, %v", got, err)
+	}
 	answer("when") // again
+	b.crash()
+	b.eventually("what was answered is not asked again after a crash", func() bool { return keys() == "who" })
 	answer("who")
 	b.eventually("the next question has a key of its own", func() bool { return keys() == "who-2" })
 	answer("who")
@@ -450,5 +458,28 @@ func TestAwaitOfWhatCannotBeAsked(t *testing.T) {
 	answered := b.tool("answer_task", `{"taskId":"`+id+`","answer":{"who":{"name":"Ann"},"when":{"name":"now"}}}`, knowsNothing)
 	if !strings.Contains(answered.texts(), "Who else?") {
 		t.Errorf("got %s", answered.Body)
+	}
+}
+
+// TSK-09: answers that come at the same time are none of them lost.
+func TestTSK09_AnswersAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqliteStore(t))
+	for range 10 {
+		id := b.start1(b.call("ask", `{}`)).ID
+		b.await(id)
+		var both sync.WaitGroup
+		for _, key := range []string{"who", "when"} {
+			both.Go(func() {
+				if err := b.calls.Update(t.Context(), alice, id, jsontext.Value(`{"`+key+`":{"action":"accept","content":{"name":"x"}}}`)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		b.eventually("it asks the next thing", func() bool {
+			got := b.await(id)
+			return strings.Contains(string(got.InputRequests), `"who-2"`)
+		})
 	}
 }

@@ -389,7 +389,7 @@ func (s *Server) answer(ctx context.Context, p *auth.Principal, m *mcp.Message, 
 	if err != nil {
 		return toolError(m, err)
 	}
-	t := s.calls.view(record)
+	t := s.calls.view(ctx, record)
 	state := record.Task.Status.State
 	if state != a2a.StateInputRequired {
 		return result(m, failure("The task asks for nothing: it is "+t.Status+".")), nil

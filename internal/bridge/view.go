@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -13,13 +14,13 @@ import (
 )
 
 // view is a task as MCP has it (TSK-07, GWY A2A bridge).
-func (c *Calls) view(r *engine.Record) *mcp.Task {
+func (c *Calls) view(ctx context.Context, r *engine.Record) *mcp.Task {
 	t := &mcp.Task{
 		ID: r.Row.ID, Created: r.Row.Created, Updated: r.Row.StatusAt, TTL: c.ttl(), Poll: c.poll(),
 		Status: mcp.TaskWorking, StatusMessage: saidBy(r.Task),
 	}
 	if strings.HasPrefix(r.Row.Agent, AgentPrefix) {
-		c.viewCall(t, r)
+		c.viewCall(ctx, t, r)
 	} else {
 		viewTask(t, r.Task)
 	}
@@ -45,7 +46,7 @@ func textsOf(parts []a2a.Part) string {
 }
 
 // viewCall adds what is particular to a kept call.
-func (c *Calls) viewCall(t *mcp.Task, r *engine.Record) {
+func (c *Calls) viewCall(ctx context.Context, t *mcp.Task, r *engine.Record) {
 	if k, err := decodeKept(engine.MetadataOf(&r.Row)); err == nil && k.TTL > 0 {
 		t.TTL = k.ttl()
 	}
@@ -56,7 +57,7 @@ func (c *Calls) viewCall(t *mcp.Task, r *engine.Record) {
 	switch r.Task.Status.State {
 	case a2a.StateInputRequired:
 		if requests := valueOf(metadata, metaInputs); requests != nil {
-			t.Status, t.InputRequests = mcp.TaskInputRequired, requests
+			t.Status, t.InputRequests = mcp.TaskInputRequired, c.unanswered(ctx, r, requests)
 		}
 	case a2a.StateAuthRequired:
 		t.StatusMessage = "The call waits for an approval"
@@ -111,32 +112,6 @@ func viewTask(t *mcp.Task, task *a2a.Task) {
 	case a2a.StateCanceled:
 		t.Status = mcp.TaskCancelled
 	}
-}
-
-// answerOf is the message that answers a task, nil when none of the answers is for
-// what it asks.
-func (c *Calls) answerOf(r *engine.Record, answers []member) (*a2a.Message, error) {
-	message := &a2a.Message{MessageID: newMessageID(), TaskID: r.Row.ID, Role: a2a.RoleUser}
-	if !strings.HasPrefix(r.Row.Agent, AgentPrefix) {
-		return answerTo(r.Task, answers, message)
-	}
-	asked, _ := membersOf(valueOf(jsontext.Value(r.Task.Status.Message.Metadata), metaInputs))
-	var known []member
-	for _, a := range answers {
-		for _, q := range asked {
-			if a.name == q.name && a.value.Kind() == '{' {
-				known = append(known, a)
-			}
-		}
-	}
-	if len(known) == 0 {
-		return nil, nil
-	}
-	part := a2a.Data(a2a.JSON(object(known)))
-	part.MediaType = "application/json"
-	message.Parts = []a2a.Part{part}
-	message.Metadata = a2a.JSON(object([]member{{metaResponses, jsontext.Value("true")}}))
-	return message, nil
 }
 
 // authorizeURL is where a person goes to authorize what a task asks for, "" when
