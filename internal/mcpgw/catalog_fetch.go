@@ -399,6 +399,9 @@ func ttlOf(p *page, other time.Duration) time.Duration {
 	return time.Duration(*p.TTL) * time.Millisecond
 }
 
+// clientInfo is how the node presents itself to servers (MET-03).
+const clientInfo = `{"name":"handoff","version":"1"}`
+
 // request sends one request of a list, and returns the response.
 func (s *source) request(ctx context.Context, kind listKind, caller *auth.Principal, n int, cursor *string) (*mcp.Message, error) {
 	var params jsontext.Value
@@ -406,7 +409,7 @@ func (s *source) request(ctx context.Context, kind listKind, caller *auth.Princi
 		params = appendMembers(nil, "cursor", quote(*cursor))
 	}
 	id := strconv.AppendInt([]byte(`"list-`), int64(n), 10)
-	request := mcp.NewRequest(append(id, '"'), listMethods[kind], params, mcp.Meta{})
+	request := mcp.NewRequest(append(id, '"'), listMethods[kind], params, mcp.Meta{Client: jsontext.Value(clientInfo)})
 	answer, err := s.server.Do(ctx, &upstream.Request{Message: request, Caller: caller, Timeout: fetchTime})
 	if err != nil {
 		return nil, err

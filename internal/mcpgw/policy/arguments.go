@@ -47,11 +47,12 @@ func (d *Decision) Arguments(arguments jsontext.Value, key string, input *Schema
 	if err != nil {
 		return nil, &InputError{err.Error()}
 	}
-	if _, ok := value.(map[string]any); !ok {
+	members, ok := value.(map[string]any)
+	if !ok {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "The arguments are not an object")
 	}
 	if input != nil {
-		if err := input.check(value); err != nil {
+		if err := input.checkInput(members); err != nil {
 			return nil, &InputError{err.Error()}
 		}
 	}

@@ -174,6 +174,7 @@ func TestArguments(t *testing.T) {
 		"accepted without":                  {tool: "free", want: policy.Outcome{Approve: "Each call has to be approved"}},
 		"off":                               {tool: "off", key: "k", want: policy.Outcome{}},
 		"where nothing is said it is taken": {tool: "bare", key: "k", want: policy.Outcome{Key: "k"}},
+		"null for what is not required":     {tool: "bare", args: `{"total":null}`},
 		"no object":                         {tool: "bare", args: `[]`, code: mcp.CodeInvalidParams},
 		"no JSON":                           {tool: "bare", args: `{`, code: -1},
 		"an amount":                         {tool: "spend", args: `{"order":{"total":1.00001}}`, want: policy.Outcome{Amount: 10001}},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -130,6 +131,28 @@ func (s *Schema) check(v any) error {
 	}
 	if err := s.resolved.Validate(v); err != nil {
 		return errors.New(reasonOf(err))
+	}
+	return nil
+}
+
+// checkInput is check for the arguments of a tool. One that is null and not required
+// is as if it were not there (XMH-05): clients write it where they have nothing to
+// say, and servers take it.
+func (s *Schema) checkInput(arguments map[string]any) error {
+	err := s.check(arguments)
+	if err == nil || errors.Is(err, errTooMuch) {
+		return err
+	}
+	root, _ := s.cost.root.(map[string]any)
+	required, _ := root["required"].([]any)
+	said := make(map[string]any, len(arguments))
+	for name, value := range arguments {
+		if value != nil || slices.Contains(required, any(name)) {
+			said[name] = value
+		}
+	}
+	if len(said) == len(arguments) || s.check(said) != nil {
+		return err
 	}
 	return nil
 }

@@ -113,3 +113,20 @@ func FuzzSchema(f *testing.F) {
 		}
 	})
 }
+
+// What a tool requires has to be there, and null is not (XMH-05).
+func TestNullIsNothingWhereNothingIsRequired(t *testing.T) {
+	t.Parallel()
+	s, err := policy.CompileSchema([]byte(`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"boolean"}},"required":["a"],"additionalProperties":false}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &policy.Decision{}
+	for args, fits := range map[string]bool{
+		`{"a":"x","b":null}`: true, `{"a":null}`: false, `{"a":"x","b":"y"}`: false, `{"a":"x","b":null,"c":1}`: false, `{"b":null}`: false,
+	} {
+		if _, err := d.Arguments(jsontext.Value(args), "", s); (err == nil) != fits {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
