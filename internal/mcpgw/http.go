@@ -326,7 +326,7 @@ func (x *exchange) refuse(err error) {
 		x.cause = errors.Join(e.Err, other(err, e))
 	}
 	if e.RetryAfter > 0 {
-		x.w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
+		x.addHeader("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
 	if e.Code == mcp.CodeRateLimited && x.h.opts.Limited != nil {
 		x.h.opts.Limited("tools")
@@ -405,7 +405,7 @@ func (x *exchange) refuseCaller(err error) {
 func (x *exchange) refuseScopes(e *ScopeError) {
 	if c := x.h.opts.Challenger; c != nil {
 		for _, challenge := range c.ScopeChallenge(x.r, e.Scopes, e.Message) {
-			x.w.Header().Add("WWW-Authenticate", challenge)
+			x.addHeader("WWW-Authenticate", challenge)
 		}
 	}
 	x.refuse(&mcp.Error{Code: mcp.CodeDenied, Message: e.Message, Status: http.StatusForbidden})

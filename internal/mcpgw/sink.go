@@ -36,7 +36,9 @@ func (x *exchange) open() *sink {
 	}
 	s := &sink{x: x, streams: len(x.r.Header["Accept"]) == 0 || takes(x.r.Header["Accept"], "text/event-stream"), every: x.h.opts.KeepAlive}
 	if s.streams {
+		s.mu.Lock() // which the first comment waits for
 		s.timer = time.AfterFunc(s.every, s.keepAlive)
+		s.mu.Unlock()
 	}
 	x.out = s
 	return s
@@ -125,6 +127,18 @@ func (s *sink) end() (over bool) {
 		s.timer.Stop()
 	}
 	return over
+}
+
+// addHeader adds to the head of the answer, unless that was sent.
+func (x *exchange) addHeader(name, value string) {
+	if out := x.out; out != nil {
+		if out.parent != nil {
+			out = out.parent
+		}
+		out.mu.Lock()
+		defer out.mu.Unlock()
+	}
+	x.w.Header().Add(name, value)
 }
 
 // start sends the head of a stream at once.
