@@ -544,6 +544,9 @@ func TestGrants(t *testing.T) {
 		b := newBench(t, p)
 		id := b.send("x")
 		b.until(id, a2a.StateAuthRequired)
+		if items := b.items(id, false); len(items) != 1 || !strings.Contains(items[0].Text, "takes no decisions from here") || !strings.Contains(items[0].Text, "https://peer.test/decide") {
+			t.Errorf("the items do not say where the decision is made: %+v", items)
+		}
 		decide(b, id, true)
 		b.eventually("it says where", func() bool {
 			return strings.Contains(texts(b.get(id)), "https://peer.test/decide")

@@ -228,6 +228,9 @@ func (w *work) ending(state a2a.TaskState, m *a2a.Message, c *agent.Content) age
 		r := requestOf(w.redactor().message(m))
 		c = orSay(c, "The peer "+w.d.Peer+" asks for an authorization and did not say for what.")
 		c.Metadata = nil // the engine describes our own request
+		if !declares(w.card(), a2a.GrantExtension) {
+			c.Parts = append(c.Parts, a2a.Text(w.elsewhere(r.url)))
+		}
 		return agent.Step{Authorize: &agent.Authorize{Content: *c, Operation: r.operation, URL: r.url, Expires: r.expires}}
 	}
 	return agent.Step{Fail: orSay(c, "The peer "+w.d.Peer+" failed and did not say why.")}

@@ -447,11 +447,19 @@ func (w *work) tellWhere(ctx context.Context) error {
 	if w.t.Cause != agent.CauseGrant {
 		return nil
 	}
-	text := "The peer " + w.d.Peer + " takes no decisions over the protocol. Its task goes on when the decision is made there"
+	at := ""
 	if task, err := w.get(ctx); err == nil && task.Status.State == a2a.StateAuthRequired {
-		if at := requestOf(w.redactor().message(task.Status.Message)).url; at != "" {
-			text += ": " + at
-		}
+		at = requestOf(w.redactor().message(task.Status.Message)).url
 	}
-	return w.emit(agent.Step{Working: agent.Say(text + ".")})
+	return w.emit(agent.Step{Working: agent.Say(w.elsewhere(at))})
+}
+
+// elsewhere says where a decision has to be made that the peer does not take from
+// us.
+func (w *work) elsewhere(at string) string {
+	text := "The peer " + w.d.Peer + " takes no decisions from here. Its task goes on when the decision is made there"
+	if at != "" {
+		text += ": " + at
+	}
+	return text + "."
 }
