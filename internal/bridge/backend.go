@@ -72,8 +72,7 @@ type definition struct {
 	Input       jsontext.Value `json:"inputSchema"`
 }
 
-// Skills returns the skills that tools are, with the schemas of their input by the
-// ids of the skills.
+// definitions returns the tools that are skills and that a caller may know.
 func (a *toolAgent) definitions(ctx context.Context, p *auth.Principal) ([]definition, error) {
 	defined, err := a.opts.Gate.Tools(ctx, p)
 	if err != nil {

@@ -93,7 +93,7 @@ var answerInput = jsontext.Value(`{"type":"object","properties":{` +
 
 var noInput = jsontext.Value(`{"type":"object","additionalProperties":false}`)
 
-// describe returns the definition of a tool.
+// define writes the definition of a tool.
 func (t *tool) define(title, description string) {
 	t.json = object([]member{
 		{"name", quoted(t.name)}, {"title", quoted(clean(title, 200))}, {"description", quoted(clean(description, maxShown))}, {"inputSchema", t.input},
