@@ -75,7 +75,7 @@ func (s *sessions) probe(ctx context.Context, caller *auth.Principal) (string, e
 
 func (s *sessions) open(ctx context.Context, who string, caller *auth.Principal, caps mcp.Capabilities) (*session, error) {
 	one := newSession(s.server, who, caps)
-	link := &httpLink{h: s.h, s: one, caller: caller}
+	link := &httpLink{h: s.h, s: one, caller: caller, heard: make(chan struct{})}
 	link.life, link.end = context.WithCancelCause(context.Background())
 	one.link = link
 	if err := one.initialize(ctx, legacyRevision(s.h.era)); err != nil {
@@ -100,6 +100,7 @@ type httpLink struct {
 	life   context.Context
 	end    context.CancelCauseFunc
 	hears  sync.Once
+	heard  chan struct{} // closed when the stream for the rest is open, or there is none
 	work   sync.WaitGroup
 
 	mu     sync.Mutex
@@ -349,15 +350,23 @@ func (l *httpLink) get(ctx context.Context, last string, pause time.Duration) (*
 }
 
 // listen opens the stream for what belongs to no request (LEG-03).
-func (l *httpLink) listen() {
-	l.hears.Do(func() { l.start(l.hear) })
+func (l *httpLink) listen() <-chan struct{} {
+	l.hears.Do(func() {
+		if !l.start(l.hear) {
+			close(l.heard)
+		}
+	})
+	return l.heard
 }
 
 func (l *httpLink) hear() {
+	settled := sync.OnceFunc(func() { close(l.heard) })
+	defer settled()
 	var last string
 	pause := time.Duration(0)
 	for failures := 0; failures < maxFailures; {
 		r, err := l.get(l.life, last, pause)
+		settled()
 		if err != nil {
 			if status, ok := errors.AsType[*statusError](err); ok && status.status/100 == 4 || l.life.Err() != nil {
 				return // there is none, or the session is over

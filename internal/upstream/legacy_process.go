@@ -22,7 +22,12 @@ func (l *processLink) tell(_ context.Context, body []byte) error {
 	return err
 }
 
-func (l *processLink) listen() {} // everything comes on the one channel
+// listen has nothing to do: everything comes on the one channel.
+func (l *processLink) listen() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
 
 func (l *processLink) dead() bool { return l.process.dead() }
 

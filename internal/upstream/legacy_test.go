@@ -295,3 +295,56 @@ func TestEraChanges(t *testing.T) {
 		}
 	}
 }
+
+// A server that asks beside the stream of the call is heard, from the first call on
+// (LEG-03).
+func TestAskedBeside(t *testing.T) {
+	t.Parallel()
+	beside, answered := make(chan func(string), 1), make(chan string, 1)
+	s := at(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			beside <- func(text string) {
+				io.WriteString(w, text)
+				w.(http.Flusher).Flush()
+			}
+			<-r.Context().Done()
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		m, err := mcp.Scan(body, mcp.Limits{})
+		switch {
+		case err == nil && m.IsResponse():
+			answered <- string(m.Body)
+			w.WriteHeader(202)
+			return
+		case err == nil && m.Method == mcp.MethodCallTool:
+			select {
+			case send := <-beside:
+				send("data: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"elicitation/create\",\"params\":{\"message\":\"?\"}}\n\n")
+			default:
+				t.Error("nobody listens")
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.(http.Flusher).Flush()
+			select {
+			case text := <-answered:
+				fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[%s]}}\n\n", m.ID, text)
+			case <-r.Context().Done():
+			}
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		legacyScript(mcp.Legacy, func(http.ResponseWriter, *http.Request) {}).ServeHTTP(w, r)
+	})).URL)
+	form := `{"elicitation":{"form":{}}}`
+	got := must(t, s, request(mcp.MethodCallTool, `{"name":"x","arguments":{}}`, form)).Response
+	if got.ResultType != mcp.ResultInputRequired {
+		t.Fatalf("got %s", got.Body)
+	}
+	got = must(t, s, request(mcp.MethodCallTool, `{"name":"x","arguments":{},"requestState":"`+got.ParamString("requestState")+`","inputResponses":{"input-1":{"action":"decline"}}}`, form)).Response
+	if !strings.Contains(string(got.Body), `"id":"q","result":{"action":"decline"}`) {
+		t.Errorf("got %s", got.Body)
+	}
+}

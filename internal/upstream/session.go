@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,8 +22,9 @@ type link interface {
 	call(c *legacyCall, body []byte) error
 	// tell sends a notification or a response.
 	tell(ctx context.Context, body []byte) error
-	// listen has the server send what belongs to no request, too.
-	listen()
+	// listen has the server send what belongs to no request, too. The channel is
+	// closed when it does, or does not.
+	listen() <-chan struct{}
 	dead() bool
 	stop(ctx context.Context)
 }
@@ -342,9 +344,25 @@ func (s *session) initialize(ctx context.Context, revision string) error {
 		return s.t.asError(err)
 	}
 	if len(s.caps.AppendJSON(nil)) > len("{}") || s.hub.heard(s.who) {
-		s.link.listen() // some servers ask beside the stream of the call
+		s.hear(ctx) // some servers ask beside the stream of the call
 	}
 	return nil
+}
+
+// hearTime is how long a server may take to open the stream for what belongs to no
+// request.
+const hearTime = 2 * time.Second
+
+// hear has the server send what belongs to no request, and waits until it does: what
+// it sends before is lost.
+func (s *session) hear(ctx context.Context) {
+	timer := time.NewTimer(hearTime)
+	defer timer.Stop()
+	select {
+	case <-s.link.listen():
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 func clone(v jsontext.Value) jsontext.Value { return append(jsontext.Value(nil), v...) }

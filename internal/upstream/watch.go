@@ -47,7 +47,7 @@ func (l *legacyServer) listen(ctx context.Context, s *session, r *Request, relea
 		Resources: wants.Resources && s.offers.Resources != nil && s.offers.Resources.ListChanged,
 	}
 	l.hearAll(s.who)
-	s.link.listen()
+	s.hear(ctx)
 	if s.offers.Resources != nil && s.offers.Resources.Subscribe {
 		for _, uri := range wants.URIs {
 			if err := s.subscribe(ctx, uri); err != nil {
