@@ -52,6 +52,10 @@ func nodeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"mode":    cmdMode,
 		"certify": cmdCertify,
 		"until":   cmdUntil,
+		"expand":  cmdExpand,
+		"tools":   cmdTools,
+		"calls":   cmdCalls,
+		"finish":  cmdFinish,
 	}
 }
 
@@ -62,6 +66,7 @@ type serverKey struct{}
 
 // serving is the node of a script.
 type serving struct {
+	tools   *toolServer // that the node uses; nil: none
 	process *exec.Cmd
 	log     *lineLog
 	ended   chan struct{} // closed when the process has
@@ -97,7 +102,7 @@ func cmdServe(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range []string{"FOLDER", "PASSWORD", "SCHEMA"} {
 		process.Env = append(process.Env, "DATABASE_"+name+"="+ts.Getenv("DATABASE_"+name))
 	}
-	*s = serving{process: process, log: &lineLog{changed: make(chan struct{})}, ended: make(chan struct{})}
+	*s = serving{tools: s.tools, process: process, log: &lineLog{changed: make(chan struct{})}, ended: make(chan struct{})}
 	process.Stderr = s.log
 	ts.Check(process.Start())
 	go func() {
