@@ -107,7 +107,7 @@ func (g *gateway) serve(c *config.Config, a auth.Authenticator, trusts func(*htt
 		Catalog: g.directory, Calls: keptCalls{g.calls}, Docs: g.node.store, Auth: a, Challenger: challenger, Scopes: c.MCP.Scopes, Trusts: trusts,
 		Revisions: c.MCP.Revisions, Version: g.node.opts.Version, BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(), Depth: c.Limits.JSONDepth,
 		Wait: c.MCP.Wait.Std(), CarryTasks: c.MCP.CarryTasks, TaskTTL: c.MCP.TaskTTL.Std(), SessionTTL: c.MCP.SessionTTL.Std(),
-		Logger: g.node.log, Audit: g.node.audit, Observe: g.node.metrics.ToolCall, Limited: g.node.metrics.Limited,
+		Logger: g.node.log, Tracer: g.node.tracing.Tracer, Audit: g.node.audit, Observe: g.node.metrics.ToolCall, Limited: g.node.metrics.Limited,
 	}
 	if g.handler == nil {
 		g.handler = mcpgw.New(o)
