@@ -50,7 +50,18 @@ func configuration(url, scenario string, f facts) map[string]any {
 	return map[string]any{"mcp": map[string]any{"servers": map[string]any{"suite": server}}}
 }
 
-func startGateway(ctx context.Context, dir string, c map[string]any) (*gateway, error) {
+// startGateway starts a gateway on a free port. Its own address is part of its
+// configuration, so somebody may take the port before it does: then it is another.
+func startGateway(ctx context.Context, dir string, c map[string]any) (g *gateway, err error) {
+	for range 5 {
+		if g, err = startOnce(ctx, dir, c); err == nil || !strings.Contains(err.Error(), "in use") {
+			break
+		}
+	}
+	return g, err
+}
+
+func startOnce(ctx context.Context, dir string, c map[string]any) (*gateway, error) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
