@@ -286,8 +286,7 @@ type story struct {
 	name   string
 	call   func(*bench) *bridge.Call
 	answer string // key that is answered
-	cancel bool
-	once   bool // the tool must not be called twice
+	once   bool   // the tool must not be called twice
 }
 
 var stories = []story{

@@ -282,7 +282,8 @@ func listed(tools []tool) jsontext.Value {
 		text = "There are no agents that can be asked."
 	}
 	return object([]member{
-		{"resultType", quoted(mcp.ResultComplete)}, {"content", array([]jsontext.Value{textBlock(text)})},
+		{"resultType", quoted(mcp.ResultComplete)},
+		{"content", array([]jsontext.Value{textBlock(text)})},
 		{"structuredContent", object([]member{{"agents", array(agents)}})},
 	})
 }

@@ -2,7 +2,6 @@ package mcpgw
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -207,9 +206,4 @@ func (x *exchange) askKept(task *mcp.Task, asked map[string]bool) (*mcp.Task, er
 		}
 	}
 	return x.h.opts.Calls.Get(x.ctx(), &x.caller, task.ID)
-}
-
-// isCanceled reports whether an error is that the client wants no answer any more.
-func (x *exchange) isCanceled(err error) bool {
-	return errors.Is(err, errCanceled) || errors.Is(err, context.Canceled) || errors.Is(context.Cause(x.ctx()), errCanceled)
 }

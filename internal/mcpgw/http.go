@@ -256,7 +256,6 @@ type exchange struct {
 	tool    string // as the server has it
 	outcome string // OK, or the name of the error
 	cause   error  // for the log
-	audited bool
 }
 
 // requestID takes the id that a proxy has given to a request, if it can stand in a

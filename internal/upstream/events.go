@@ -74,7 +74,7 @@ func (e *events) field(line []byte) bool {
 	}
 	switch string(name) {
 	case "data":
-		if e.event.data != nil && len(e.event.data) > 0 {
+		if len(e.event.data) > 0 {
 			e.event.data = append(e.event.data, '\n')
 		}
 		e.event.data = append(e.event.data, value...)
@@ -101,14 +101,13 @@ const maxEventID = 4 << 10
 func (e *events) readLine(most int64) ([]byte, error) {
 	e.line = e.line[:0]
 	for {
-		chunk, err := e.in.Peek(1)
-		if err != nil {
+		if _, err := e.in.Peek(1); err != nil {
 			if err == io.EOF && len(e.line) > 0 {
 				return nil, io.ErrUnexpectedEOF
 			}
 			return nil, err
 		}
-		chunk, _ = e.in.Peek(e.in.Buffered())
+		chunk, _ := e.in.Peek(e.in.Buffered())
 		if e.cr && chunk[0] == '\n' {
 			e.cr = false
 			e.in.Discard(1) //nolint:errcheck // it is there

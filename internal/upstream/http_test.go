@@ -152,11 +152,11 @@ func TestHostileHTTP(t *testing.T) {
 				}
 			}
 		}, mcp.CodeBadAnswer, true},
-		"500":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 500) }, mcp.CodeOutcomeUnknown, true},
-		"503":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 503) }, mcp.CodeUnavailable, false},
-		"401":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 401) }, mcp.CodeUnavailable, false},
-		"429":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 429) }, mcp.CodeUnavailable, false},
-		"no page": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 404) }, mcp.CodeUnavailable, false},
+		"500":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusInternalServerError) }, mcp.CodeOutcomeUnknown, true},
+		"503":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusServiceUnavailable) }, mcp.CodeUnavailable, false},
+		"401":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusUnauthorized) }, mcp.CodeUnavailable, false},
+		"429":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusTooManyRequests) }, mcp.CodeUnavailable, false},
+		"no page": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusNotFound) }, mcp.CodeUnavailable, false},
 		"redirect to elsewhere": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.2:1/mcp", http.StatusTemporaryRedirect)
 		}, mcp.CodeOutcomeUnknown, true},

@@ -208,23 +208,21 @@ func (a *legacyAnswer) Next() (*mcp.Message, error) {
 	if a.over {
 		return nil, io.EOF
 	}
-	for {
-		m, err := a.call.queue.pop(a.call.life)
-		switch {
-		case err != nil:
-			return nil, a.l.why(a.ctx, a.call.life, err)
-		case m.IsNotification():
-			if m.Method == mcp.NotifyProgress {
-				a.patience.progress()
-			}
-			return m, nil
-		case m.IsResponse():
-			a.finish()
-			return a.l.convert(a.request, m)
+	m, err := a.call.queue.pop(a.call.life)
+	switch {
+	case err != nil:
+		return nil, a.l.why(a.ctx, a.call.life, err)
+	case m.IsNotification():
+		if m.Method == mcp.NotifyProgress {
+			a.patience.progress()
 		}
-		a.over = true
-		return a.hold(m)
+		return m, nil
+	case m.IsResponse():
+		a.finish()
+		return a.l.convert(a.request, m)
 	}
+	a.over = true
+	return a.hold(m)
 }
 
 // finish ends the call with its response.
