@@ -168,9 +168,6 @@ func (c *channel) do(ctx context.Context, r *Request) (*channelAnswer, error) {
 	if m.MetaString(mcp.MetaVersion) != mcp.Modern {
 		m = m.WithMeta(mcp.MetaVersion, []byte(`"`+mcp.Modern+`"`))
 	}
-	if m.MetaValue(mcp.MetaClient) == nil {
-		m = m.WithMeta(mcp.MetaClient, clientInfo) // MET-03
-	}
 	token := m.MetaValue(mcp.MetaProgress)
 	if token != nil {
 		m = m.WithMeta(mcp.MetaProgress, id)

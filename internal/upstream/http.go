@@ -93,9 +93,6 @@ func (h *httpServer) modern(ctx context.Context, r *Request) (Answer, error) {
 	if m.MetaString(mcp.MetaVersion) != mcp.Modern {
 		m = m.WithMeta(mcp.MetaVersion, []byte(`"`+mcp.Modern+`"`)) // TRN-14
 	}
-	if m.MetaValue(mcp.MetaClient) == nil {
-		m = m.WithMeta(mcp.MetaClient, clientInfo) // MET-03
-	}
 	call, end := context.WithCancelCause(ctx)
 	a := &httpAnswer{h: h, ctx: ctx, call: call, end: end, request: m, patience: h.waitFor(r, end)}
 	answer, err := a.open(r, h.header(m, r.Header))
