@@ -123,6 +123,9 @@ func (w *work) follows(ctx context.Context, f *feed) (how pass, events int, err 
 			events++
 			quiet.Reset(w.link.Quiet)
 			w.heard(ctx)
+			if err := w.streamed(e.event, events == 1); err != nil {
+				return passCut, events, err
+			}
 			if how, err := w.takes(ctx, e.event); err != nil || how != passCut {
 				return how, events, err
 			}

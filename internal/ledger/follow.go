@@ -28,6 +28,10 @@ func (w *work) get(ctx context.Context) (*a2a.Task, error) {
 	if !ended(ctx, err) {
 		w.observe(time.Since(began), err)
 	}
+	if err == nil {
+		w.counted = false
+		err = w.received(taskBytes(t))
+	}
 	return t, err
 }
 
@@ -92,6 +96,9 @@ func (w *work) see(ctx context.Context) error {
 
 // silent ends a turn whose peer does not tell how its task is.
 func (w *work) silent(ctx context.Context, err error) error {
+	if limit, ok := errors.AsType[*ReceivedError](err); ok {
+		return limit
+	}
 	if errors.Is(err, &a2a.Error{Code: a2a.CodeTaskNotFound}) && w.d.Attempts+1 >= maxGone {
 		w.d.Attempts++
 		w.d.Channel = store.ChannelNone

@@ -29,6 +29,57 @@ func TestAPeerThatSendsWithoutEnd(t *testing.T) {
 		b := newBench(t, p, func(b *bench) { b.link.ReceivedBytes = 1 << 20 })
 		ended(t, b, p, b.send("x"), "received_bytes")
 	})
+	for name, text := range map[string]string{"the same over and over": "tick", "nothing over and over": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t)
+			p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+				for range 300 {
+					task.status(a2a.StateWorking, text)
+				}
+			}
+			b := newBench(t, p, func(b *bench) { b.link.ReceivedEvents = 250 })
+			id := b.send("x")
+			ended(t, b, p, id, "received_events")
+			if n := b.node.dying.commits.Load(); n > 40 {
+				t.Errorf("%d commits", n)
+			}
+		})
+	}
+	t.Run("the same bytes over and over", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+			for range 30 {
+				task.status(a2a.StateWorking, strings.Repeat("x", 100<<10))
+			}
+		}
+		b := newBench(t, p, func(b *bench) { b.link.ReceivedBytes = 1 << 20 })
+		ended(t, b, p, b.send("x"), "received_bytes")
+	})
+	t.Run("answers to polls that are the same", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t, unary)
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "tick") }
+		b := newBench(t, p, func(b *bench) { b.link.ReceivedEvents = 8 })
+		ended(t, b, p, b.send("x"), "received_events")
+	})
+	t.Run("artifacts that are here already are no more bytes", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t, unary)
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+			task.artifact("quote", false, true, a2a.Text(strings.Repeat("x", 600<<10)))
+			task.status(a2a.StateWorking, "0")
+		}
+		b := newBench(t, p, func(b *bench) { b.link.ReceivedBytes = 1 << 20 })
+		id := b.send("x")
+		for n := range 3 {
+			b.eventually("it is told", func() bool { return strings.Contains(texts(b.get(id)), fmt.Sprint(n)) })
+			p.do(func(task *peerTask) { task.status(a2a.StateWorking, fmt.Sprint(n+1)) })
+		}
+		p.do(func(task *peerTask) { task.status(a2a.StateCompleted, "") })
+		b.until(id, a2a.StateCompleted)
+	})
 	t.Run("events", func(t *testing.T) {
 		t.Parallel()
 		p := newPeer(t, unary)

@@ -134,6 +134,17 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 	}
 	n, _ := strconv.Atoi(job.Key)
 	var item *store.InboxItem
+	var state a2a.JSON
+	if err == nil {
+		s, over, serr := l.polled(ctx, &link, d, t)
+		switch {
+		case serr != nil:
+			return serr
+		case over: // the turn looks again, and ends it
+			return l.wake(ctx, job)
+		}
+		state = s
+	}
 	if err != nil {
 		d.Attempts++
 		d.Error = l.redactor(&link, d).explain(clocked(err, &link))
@@ -152,10 +163,10 @@ func (l *Ledger) poll(ctx context.Context, job *store.Job, d *store.Delegation, 
 		d.Seen, d.Attempts, d.Error = time.Now(), 0, ""
 	}
 	if job.Key == pushKey {
-		return l.finish(ctx, job) // the other job goes on
+		return l.note(ctx, job, d, state) // the other job goes on
 	}
 	wait := max(l.interval(&link, n, asks || d.Channel == store.ChannelPush), asked(err))
-	c := &store.Change{Delegation: d, Item: item}
+	c := &store.Change{Delegation: d, Item: item, State: state}
 	if item != nil {
 		item.Turn = job.Turn
 		item.Due, c.Jobs = l.opts.ItemDue(item)
@@ -194,6 +205,22 @@ func (l *Ledger) open(ctx context.Context, d *store.Delegation) (Link, error) {
 // finish ends a job.
 func (l *Ledger) finish(ctx context.Context, job *store.Job) error {
 	return l.opts.Store.Commit(ctx, &store.Change{Finish: job.ID})
+}
+
+// note ends a job and writes the private state, nil for none, unless somebody else
+// was faster.
+func (l *Ledger) note(ctx context.Context, job *store.Job, d *store.Delegation, state a2a.JSON) error {
+	row, err := l.opts.Store.Task(ctx, l.opts.Scope, job.Task)
+	if err != nil || state == nil {
+		return l.finish(ctx, job)
+	}
+	err = l.opts.Store.Commit(ctx, &store.Change{
+		Task: d.TaskKey, Guard: store.Guard{Turn: row.Turn, NoLease: true}, State: state, Finish: job.ID,
+	})
+	if errors.Is(err, store.ErrConflict) {
+		return l.finish(ctx, job)
+	}
+	return err
 }
 
 // again ends a job and makes the next of its kind, with what is to be written

@@ -20,6 +20,8 @@ import (
 
 // Store is where tasks and delegations are kept.
 type Store interface {
+	// Private returns the private state of a task, nil when it has none.
+	Private(ctx context.Context, task int64) (a2a.JSON, error)
 	Commit(ctx context.Context, c *store.Change) error
 	Task(ctx context.Context, scope store.Scope, id string) (*store.Task, error)
 	List(ctx context.Context, scope store.Scope, q store.ListQuery) (*store.Page, error)

@@ -59,6 +59,9 @@ func (w *work) deliver(ctx context.Context, o *outgoing, last bool) (more bool, 
 		f.close(nil)
 		return w.unanswered(ctx, o, push, err)
 	}
+	if err := w.streamed(first, true); err != nil {
+		return false, err
+	}
 	if again {
 		if err := w.repeated(ctx, hints); err != nil {
 			return false, err

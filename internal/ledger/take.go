@@ -90,6 +90,11 @@ func (w *work) reconcile(artifacts []a2a.Artifact) error {
 			w.t.Skip(agent.Step{Artifact: &agent.Artifact{ID: a.ArtifactID, Name: a.Name, Parts: a.Parts}})
 			continue
 		}
+		if !w.counted {
+			if err := w.receivedBytes(artifactBytes(&artifacts[i])); err != nil {
+				return err
+			}
+		}
 		if step := w.shelf.whole(a); step != nil {
 			if err := w.emit(agent.Step{Artifact: step}); err != nil {
 				return err

@@ -29,31 +29,74 @@ const (
 	countBytes  = 1 << 20
 )
 
-// count counts a step that is about to be emitted, over the life of the
-// delegation.
-func (w *work) count(s *agent.Step) error {
-	n := stepBytes(s)
-	if n == 0 {
+// received counts one thing that the peer has sent, over the life of the
+// delegation, whether it is news or not, and writes the count down when it is
+// time. A *ReceivedError says that it was one too many.
+func (w *work) received(bytes int64) error {
+	w.mem.Events++
+	if err := w.receivedBytes(bytes); err != nil {
+		return err
+	}
+	if w.mem.Events-w.noted.Events < countEvents && w.mem.Bytes-w.noted.Bytes < countBytes {
 		return nil
 	}
-	w.mem.Events++
-	w.mem.Bytes += n
+	if err := w.remember(); err != nil {
+		return err
+	}
+	return w.t.Flush()
+}
+
+// streamed counts an event of a stream. Of a task that we have asked for, as the
+// first one is, the artifacts count when they are not what is here already.
+func (w *work) streamed(e *a2a.StreamResponse, first bool) error {
+	if w.counted = e.Task != nil && !first; e.Task != nil && first {
+		return w.received(taskBytes(e.Task))
+	}
+	return w.received(eventBytes(e))
+}
+
+// receivedBytes counts more of what was received last.
+func (w *work) receivedBytes(bytes int64) error {
+	w.mem.Bytes += bytes
+	return w.within()
+}
+
+// within returns a *ReceivedError when the peer has sent too much.
+func (w *work) within() error {
 	switch {
-	case w.mem.Events > w.link.ReceivedEvents && w.link.ReceivedEvents > 0:
+	case w.link.ReceivedEvents > 0 && w.mem.Events > w.link.ReceivedEvents:
 		return &ReceivedError{Peer: w.d.Peer, Limit: w.link.ReceivedEvents, What: "events"}
-	case w.mem.Bytes > w.link.ReceivedBytes && w.link.ReceivedBytes > 0:
+	case w.link.ReceivedBytes > 0 && w.mem.Bytes > w.link.ReceivedBytes:
 		return &ReceivedError{Peer: w.d.Peer, Limit: w.link.ReceivedBytes, What: "bytes"}
 	}
 	return nil
 }
 
-// note writes the count down, if it is time, or at the end of a turn.
+// note writes the count down with the step that ends a turn.
 func (w *work) note(s *agent.Step) error {
-	events, bytes := w.mem.Events-w.noted.Events, w.mem.Bytes-w.noted.Bytes
-	if s.Terminal() || events == 0 || !s.Ends() && events < countEvents && bytes < countBytes {
+	if s.Terminal() || !s.Ends() || w.mem.Events == w.noted.Events {
 		return nil
 	}
 	return w.remember()
+}
+
+// polled returns the private state of a delegation that has received one more
+// answer, which is no news; over that the answer is one too many.
+func (l *Ledger) polled(ctx context.Context, link *Link, d *store.Delegation, t *a2a.Task) (state a2a.JSON, over bool, err error) {
+	state, err = l.opts.Store.Private(ctx, d.TaskKey)
+	if err != nil {
+		return nil, false, fmt.Errorf("read state: %w", err)
+	}
+	w := work{d: d, link: *link}
+	if state != nil && json.Unmarshal(state, &w.mem) != nil {
+		w.mem = memory{}
+	}
+	w.mem.Events, w.mem.Bytes = w.mem.Events+1, w.mem.Bytes+taskBytes(t)
+	if w.within() != nil {
+		return nil, true, nil
+	}
+	state, err = json.Marshal(w.mem)
+	return state, false, err
 }
 
 // remember writes the private state of the delegation.
@@ -80,27 +123,44 @@ func (w *work) exceeded(ctx context.Context, limit *ReceivedError) error {
 	return nil
 }
 
-// stepBytes is how much of a peer's a step holds.
-func stepBytes(s *agent.Step) int64 {
-	var n int
-	for _, c := range [...]*agent.Content{s.Working, s.Message, s.Complete, s.Fail, s.Reject} {
-		if c != nil {
-			n += contentBytes(c)
+// eventBytes is how much an event of a stream holds.
+func eventBytes(e *a2a.StreamResponse) int64 {
+	switch {
+	case e.Task != nil:
+		n := taskBytes(e.Task)
+		for i := range e.Task.Artifacts {
+			n += artifactBytes(&e.Task.Artifacts[i])
 		}
+		return n
+	case e.Message != nil:
+		return messageBytes(e.Message)
+	case e.StatusUpdate != nil:
+		return messageBytes(e.StatusUpdate.Status.Message) + int64(len(e.StatusUpdate.Metadata))
+	case e.ArtifactUpdate != nil:
+		return artifactBytes(&e.ArtifactUpdate.Artifact) + int64(len(e.ArtifactUpdate.Metadata))
 	}
-	if a := s.Artifact; a != nil {
-		n += partsBytes(a.Parts) + len(a.Metadata) + len(a.ID) + len(a.Name) + len(a.Description)
-	}
-	if s.Ask != nil {
-		n += contentBytes(&s.Ask.Content) + len(s.Ask.Schema)
-	}
-	if s.Authorize != nil {
-		n += contentBytes(&s.Authorize.Content)
-	}
-	return int64(n)
+	return 0
 }
 
-func contentBytes(c *agent.Content) int { return partsBytes(c.Parts) + len(c.Metadata) }
+// taskBytes is how much a task holds besides its artifacts.
+func taskBytes(t *a2a.Task) int64 {
+	n := messageBytes(t.Status.Message) + int64(len(t.Metadata))
+	for i := range t.History {
+		n += messageBytes(&t.History[i])
+	}
+	return n
+}
+
+func messageBytes(m *a2a.Message) int64 {
+	if m == nil {
+		return 0
+	}
+	return int64(partsBytes(m.Parts) + len(m.Metadata))
+}
+
+func artifactBytes(a *a2a.Artifact) int64 {
+	return int64(partsBytes(a.Parts) + len(a.Metadata) + len(a.ArtifactID) + len(a.Name) + len(a.Description))
+}
 
 func partsBytes(parts []a2a.Part) int {
 	n := 0

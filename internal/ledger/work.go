@@ -48,6 +48,7 @@ type work struct {
 	hasten     bool // a decision was made: the peer may go on soon
 
 	mem, noted memory // private state, as it is and as it was written
+	counted    bool   // the artifacts of the answer that is taken over are counted
 	cut        *redactor
 	cutSecret  bool // cut knows what the peer has to present
 }
@@ -328,9 +329,6 @@ func (w *work) end(ctx context.Context, s agent.Step) error {
 // emit emits a step. What a peer says need not be something that a step can
 // hold; then the step says so.
 func (w *work) emit(s agent.Step) error {
-	if err := w.count(&s); err != nil {
-		return err
-	}
 	if err := w.note(&s); err != nil {
 		return err
 	}
