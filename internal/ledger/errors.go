@@ -146,6 +146,15 @@ func fateOf(err error) fate {
 	return fateUnknown
 }
 
+// left reports whether anything of a call that was refused has left this machine.
+func left(err error) bool {
+	if _, ok := errors.AsType[*PeerError](err); ok {
+		return false
+	}
+	e, ok := errors.AsType[*client.TransportError](err)
+	return !ok || e.Sent
+}
+
 // lasting reports whether a call that failed cannot succeed later.
 func lasting(err error) bool {
 	if _, ok := errors.AsType[*PeerError](err); ok {

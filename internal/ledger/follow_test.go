@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -290,6 +292,28 @@ func TestARefusedMessage(t *testing.T) {
 		t.Errorf("it says %q", texts(task))
 	}
 	p.checkSends()
+}
+
+// forbidden is a transport that reaches no address.
+type forbidden struct{}
+
+func (forbidden) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &netguard.BlockedError{Reason: "cloud metadata"}
+}
+
+// A message that a rule of the node keeps here has not been taken by anybody.
+func TestAMessageThatMayNotLeave(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t)
+	p.server.Client().Transport = forbidden{}
+	b := newBench(t, p)
+	id := b.send("x")
+	if task := b.until(id, a2a.StateFailed); !strings.Contains(texts(task), "The message was not sent: ") {
+		t.Errorf("it says %q", texts(task))
+	}
+	if d := b.row(id); d.Send != store.SendUnsent || !strings.Contains(d.Error, "cloud metadata") {
+		t.Errorf("the row says %v, %q", d.Send, d.Error)
+	}
 }
 
 func TestARefusedAnswerIsAskedForAgain(t *testing.T) {

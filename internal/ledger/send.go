@@ -376,13 +376,16 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 		}
 		return w.deliver(ctx, o, true)
 	}
-	text := w.redactor().explain(err)
+	text, not := w.redactor().explain(err), "taken"
 	w.d.Send, w.d.Error = store.SendAccepted, text
+	if !left(err) {
+		w.d.Send, not = store.SendUnsent, "sent"
+	}
 	if serr := w.save(ctx, nil); serr != nil {
 		return false, serr
 	}
 	if w.d.RemoteTask == "" {
-		return false, w.end(ctx, agent.Step{Fail: agent.Say("The message was not taken: " + text + ".")})
+		return false, w.end(ctx, agent.Step{Fail: agent.Say("The message was not " + not + ": " + text + ".")})
 	}
 	// The task of the peer is what counts: it may be over, or still ask.
 	task, gerr := w.get(ctx)
@@ -390,7 +393,7 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 		return true, nil
 	}
 	if state := task.Status.State; state.Interrupted() {
-		said := agent.Say("The answer was not taken: " + text + ".")
+		said := agent.Say("The answer was not " + not + ": " + text + ".")
 		if c := w.contentOf(task.Status.Message); len(c.Parts) > 0 {
 			said.Parts = append(said.Parts, c.Parts...)
 		}
@@ -401,7 +404,7 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 		}
 		return false, w.end(ctx, w.ending(state, task.Status.Message, said))
 	}
-	if err := w.emit(agent.Step{Working: agent.Say("The message was not taken: " + text + ".")}); err != nil {
+	if err := w.emit(agent.Step{Working: agent.Say("The message was not " + not + ": " + text + ".")}); err != nil {
 		return false, err
 	}
 	return true, nil
