@@ -24,7 +24,9 @@ build: ## build bin/handoff, static, without cgo
 
 .PHONY: examples
 examples: ## build the programs that the examples run
-	@for a in delivery writer csv-summary; do $(GO) build -o examples/$$a/bin/$$a-agent ./examples/$$a/agent || exit 1; done
+	@for a in delivery writer csv-summary inventory; do $(GO) build -o examples/$$a/bin/$$a-agent ./examples/$$a/agent || exit 1; done
+	@$(GO) build -o examples/mcp-backend/bin/mcp-backend-server ./examples/mcp-backend/server
+	@mkdir -p examples/procurement/bin && $(GO) build -o examples/procurement/bin/ ./examples/procurement/...
 
 .PHONY: demo
 demo: ## see a task survive the death of its server

@@ -20,7 +20,7 @@ import (
 // told is what the commands of a story's README show, in this order.
 var told = map[string][]string{
 	"inventory": {
-		"There are 310 of BRG-0043.", "State: WORKING", "To: supplier (peer)", "It was not ordered", "BRG-0042", "is on its way", "Delivery note", "shipped",
+		"There are 310 of BRG-0043.", "State: WORKING", "To: supplier (peer)", "State: COMPLETED", "is ordered already", "BRG-0042", "is on its way", "Delivery note", "shipped",
 	},
 	"procurement": {
 		"Incoterm? FOB or delivered?", "Peer: supplier", "answered by local admin", "approved by local admin", "draft_order", "approved by local admin", "To: finance (peer)", "To: supplier (peer)", `"status": "draft"`,
