@@ -49,6 +49,9 @@ func newMCPExplainCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if len(answer.Explanations) == 0 {
+			return failf(codeNotFound, "no server has a tool %q, and no configuration names one", args[0]).hint("See: handoff mcp servers")
+		}
 		if a.output != formatText {
 			return a.writeDocument(a.output, value, false)
 		}
@@ -58,9 +61,6 @@ func newMCPExplainCommand(a *app) *cobra.Command {
 				p.blank()
 			}
 			tellExplanation(&p, &answer.Explanations[i])
-		}
-		if len(answer.Explanations) == 0 {
-			p.write("No server has a tool of that name, and no configuration names one. See: handoff mcp servers\n")
 		}
 		return p.err
 	})

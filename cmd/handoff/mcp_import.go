@@ -62,6 +62,12 @@ type foreignServer struct {
 	ServerURL string            `json:"serverUrl"`
 	Headers   map[string]string `json:"headers"`
 	Disabled  bool              `json:"disabled"`
+	// DisabledTools are those that the other program does not offer.
+	DisabledTools []string `json:"disabledTools"`
+	// What is not taken over, and said.
+	AutoApprove jsontext.Value `json:"autoApprove"`
+	AlwaysAllow jsontext.Value `json:"alwaysAllow"`
+	Timeout     jsontext.Value `json:"timeout"`
 }
 
 // imported is a server as the configuration has it.
@@ -226,10 +232,22 @@ func (i *importer) add(original string, s *foreignServer) {
 	}
 	entry := newOrdered()
 	if url != "" {
-		entry.set("url", i.reference(url))
+		entry.set("url", i.plain(name, "URL", url))
 		i.headers(name, s.Headers, entry)
 	} else {
 		i.program(name, s, entry)
+	}
+	if len(s.DisabledTools) > 0 {
+		i.note("%s has turned off %s there; here they are shown until mcp.rules hides them: {servers: [%s], tools: [%s], policy: {hide: true}}",
+			original, strings.Join(s.DisabledTools, ", "), name, strings.Join(s.DisabledTools, ", "))
+	}
+	for _, left := range []struct {
+		key   string
+		value jsontext.Value
+	}{{"autoApprove", s.AutoApprove}, {"alwaysAllow", s.AlwaysAllow}, {"timeout", s.Timeout}} {
+		if len(left.value) > 0 {
+			i.note("%s has %s, which is not taken over", original, left.key)
+		}
 	}
 	text, err := appendYAML(nil, entry.json())
 	if err != nil {
@@ -254,7 +272,7 @@ func (i *importer) headers(name string, headers map[string]string, entry *ordere
 		case foreignSecret.MatchString(key):
 			fixed.set(key, i.secret(name, key, value))
 		default:
-			fixed.set(key, i.reference(value))
+			fixed.set(key, i.plain(name, key, value))
 		}
 	}
 	entry.setObject("auth", auth)
@@ -264,7 +282,7 @@ func (i *importer) headers(name string, headers map[string]string, entry *ordere
 func (i *importer) program(name string, s *foreignServer, entry *ordered) {
 	command := []string{i.reference(s.Command)}
 	next := "" // what the option before this argument takes
-	for _, arg := range s.Args {
+	for n, arg := range s.Args {
 		flag, value, joined := strings.Cut(arg, "=")
 		switch {
 		case next != "":
@@ -276,7 +294,7 @@ func (i *importer) program(name string, s *foreignServer, entry *ordered) {
 		case authorization.MatchString(arg):
 			arg = authorization.ReplaceAllString(arg, "$1") + i.secret(name, "TOKEN", authorization.ReplaceAllString(arg, "$2"))
 		default:
-			arg = i.reference(arg)
+			arg = i.plain(name, fmt.Sprintf("ARGUMENT_%d", n+1), arg)
 		}
 		command = append(command, arg)
 	}
@@ -292,20 +310,32 @@ func (i *importer) program(name string, s *foreignServer, entry *ordered) {
 		if value := s.Env[key]; foreignSecret.MatchString(key) {
 			env.set(key, i.secret("", key, value))
 		} else {
-			env.set(key, i.reference(value))
+			env.set(key, i.plain("", key, value))
 		}
 	}
 	entry.setObject("env", env)
 }
 
 var (
-	foreignSecret = regexp.MustCompile(`(?i)token|secret|passw|pwd|auth|credential|cookie|(api|access|private|subscription)[-_]?key|key$`)
+	foreignSecret = regexp.MustCompile(`(?i)token|secret|pass|pwd|^pw$|[_-]pw$|auth|credential|cookie|(api|access|private|subscription)[-_]?key|key$`)
 	authorization = regexp.MustCompile(`(?is)^(authorization: ?bearer )(.+)$`)
 	foreignRef    = regexp.MustCompile(`\$\{(env|input):([^}]+)\}`)
 	anyRef        = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^}]*)?\}$`)
 	editorRef     = regexp.MustCompile(`\$\{(workspaceFolder|workspaceRoot|userHome|cwd)(:[^}]*)?\}`)
 	notVariable   = regexp.MustCompile(`[^A-Z0-9_]+`)
 )
+
+// secretInside are texts that have a secret in them: an address with a password, or
+// with a key among its parameters, and what looks like a token.
+var secretInside = regexp.MustCompile(`(?i)://[^/@\s]*:[^/@\s]+@|[?&][a-z0-9_-]*(token|secret|passw|pwd|auth|sig|key)[a-z0-9_-]*=[^&\s]|^(gh[opsu]_|github_pat_|glpat-|sk-|xox[abpr]-|hk_|AKIA|eyJ)`)
+
+// plain takes over a text that should have no secret, unless it has.
+func (i *importer) plain(server, key, value string) string {
+	if secretInside.MatchString(value) && !foreignRef.MatchString(value) {
+		return i.secret(server, key, value)
+	}
+	return i.reference(value)
+}
 
 // variableName makes a name of a variable of the environment.
 func variableName(parts ...string) string {
