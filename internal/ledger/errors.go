@@ -98,6 +98,17 @@ func (e *ClockError) Error() string {
 // Unwrap returns the cause.
 func (e *ClockError) Unwrap() error { return e.Err }
 
+// doubtError says why it is still not known what became of a message. Its text has
+// nothing secret.
+type doubtError struct {
+	text string
+	err  error
+}
+
+func (e *doubtError) Error() string { return e.text }
+
+func (e *doubtError) Unwrap() error { return e.err }
+
 // errAnswer ends a send whose first answer has not come in time.
 var errAnswer = errors.New("no answer in time")
 
@@ -183,6 +194,9 @@ func asked(err error) time.Duration {
 
 // clocked names the clock when a call failed because one ran out.
 func clocked(err error, link *Link) error {
+	if _, ok := errors.AsType[*doubtError](err); ok {
+		return err
+	}
 	if errors.Is(err, errAnswer) {
 		return &ClockError{Clock: ClockAnswer, Limit: link.Answer, Err: err}
 	}
@@ -199,7 +213,8 @@ func clocked(err error, link *Link) error {
 // explain returns the text of an error for people: bounded, and in one line.
 func explain(err error) string {
 	const most = 500
-	if e, ok := errors.AsType[*a2a.Error](err); ok && e.Message != "" {
+	_, doubt := errors.AsType[*doubtError](err)
+	if e, ok := errors.AsType[*a2a.Error](err); ok && e.Message != "" && !doubt {
 		err = fmt.Errorf("the peer answered: %s", e.Message)
 	}
 	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7F }), " ")

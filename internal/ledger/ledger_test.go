@@ -264,6 +264,22 @@ func TestAMessageThatHasNotArrivedStaysUnknown(t *testing.T) {
 	}
 }
 
+// What went wrong with the send is not hidden by what the look says.
+func TestTheCauseOfADoubtStays(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, unary)
+	p.fail("SendMessage", dropBefore)
+	p.failAlways("ListTasks", notSupported)
+	b := newBench(t, p, func(b *bench) { b.stuck = time.Millisecond })
+	id := b.send("x")
+	b.eventually("somebody is told", func() bool { return len(b.items(id, false)) == 1 })
+	for _, text := range []string{b.row(id).Error, b.items(id, false)[0].Text} {
+		if !strings.Contains(text, "SendMessage http") || !strings.Contains(text, ", and ListTasks: the peer answered: ") {
+			t.Errorf("it says %q", text)
+		}
+	}
+}
+
 // Row 136: an answer that is late is waited for, on the connection that is open.
 func TestRow136_ALateAnswer(t *testing.T) {
 	t.Parallel()

@@ -105,6 +105,9 @@ func (r *redactor) err(err error) error {
 	if err == nil {
 		return nil
 	}
+	if _, ok := errors.AsType[*doubtError](err); ok {
+		return err
+	}
 	if e, ok := errors.AsType[*a2a.Error](err); ok && r.text(e.Message) != e.Message {
 		clean := *e
 		clean.Message, clean.Err, clean.Violations = r.text(e.Message), nil, nil

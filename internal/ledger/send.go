@@ -159,8 +159,7 @@ func (w *work) answer(ctx context.Context, f *feed) (*a2a.StreamResponse, error)
 // peers answer when they are done. Meanwhile the message is looked for, and found
 // says that it was.
 func (w *work) holdOn(ctx context.Context, f *feed) (first *a2a.StreamResponse, found bool, err error) {
-	w.d.Send = store.SendUnknown
-	if err := w.trouble(errAnswer); err != nil {
+	if err := w.inDoubt(errAnswer); err != nil {
 		return nil, false, err
 	}
 	for n := 1; ; n++ {
@@ -310,8 +309,7 @@ func (w *work) unanswered(ctx context.Context, o *outgoing, push *a2a.TaskPushNo
 	case fateRefused:
 		return w.refused(ctx, o, push, err)
 	}
-	w.d.Send = store.SendUnknown
-	if err := w.trouble(err); err != nil {
+	if err := w.inDoubt(err); err != nil {
 		return false, err
 	}
 	if err := w.save(ctx, nil); err != nil {

@@ -305,7 +305,38 @@ func (w *work) unknown(ctx context.Context, err error) error {
 	if err == nil {
 		err = errors.New("it is not known whether the peer has got the message, and it is not sent twice")
 	}
-	return w.later(ctx, err)
+	return w.later(ctx, w.doubt(err))
+}
+
+// doubt puts what went wrong with the send of a message before why it is still
+// not known what became of it, with the call that said so.
+func (w *work) doubt(err error) error {
+	text := w.redactor().explain(clocked(err, &w.link))
+	if _, ok := errors.AsType[*a2a.Error](err); ok {
+		text = w.looksBy() + ": " + text
+	}
+	if w.mem.Cause != "" && w.mem.CauseOf == w.d.Message {
+		text = w.mem.Cause + ", and " + text
+	}
+	return &doubtError{text: text, err: err}
+}
+
+// looksBy is the operation by which a message is looked for.
+func (w *work) looksBy() string {
+	if w.d.RemoteTask != "" && !w.d.RemoteState.Terminal() {
+		return "GetTask"
+	}
+	return "ListTasks"
+}
+
+// inDoubt says why it is not known whether a message has arrived, and keeps that.
+func (w *work) inDoubt(err error) error {
+	w.d.Send = store.SendUnknown
+	if err := w.trouble(err); err != nil {
+		return err
+	}
+	w.mem.CauseOf, w.mem.Cause = w.d.Message, w.d.Error
+	return w.remember()
 }
 
 // stuck returns the item for the inbox when the peer has been silent for too
@@ -387,6 +418,9 @@ type memory struct {
 	Note     string `json:"note,omitzero"`
 	// Reply is the message that the peer has answered with.
 	Reply a2a.JSON `json:"reply,omitempty"`
+	// Cause is why it is not known whether the message CauseOf has arrived.
+	CauseOf string `json:"causeOf,omitzero"`
+	Cause   string `json:"cause,omitzero"`
 	// Events and Bytes are what was taken over from the peer.
 	Events int64 `json:"events,omitzero"`
 	Bytes  int64 `json:"bytes,omitzero"`
