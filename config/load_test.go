@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -394,5 +395,18 @@ func TestValuesShowReferences(t *testing.T) {
 	}
 	if !found {
 		t.Error("the reference is not shown")
+	}
+}
+
+func TestPeersAlone(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"listen: 127.0.0.1:8080\n": true,
+		"peers:\n  supplier:\n    card: https://supplier.example.com/.well-known/agent-card.json\n": false,
+	} {
+		warned := slices.ContainsFunc(mustParse(t, text).Warnings(), func(p config.Problem) bool { return p.Path == "agents" })
+		if warned != want {
+			t.Errorf("that there are no agents is warned of: %t, of\n%s", warned, text)
+		}
 	}
 }

@@ -137,7 +137,7 @@ func (d *doctor) configuration(c *config.Config) {
 	for _, line := range warningsOf(c, warnings) {
 		d.warn("configuration", "", "%s", line)
 	}
-	if len(c.Agents) == 0 {
+	if len(c.Agents) == 0 && len(c.Peers) == 0 {
 		d.warn("configuration", "Add an agent below agents:, or make one with: handoff card new", "%s has no agents", c.File())
 		return
 	}

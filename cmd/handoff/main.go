@@ -93,6 +93,9 @@ func newRoot(a *app) *cobra.Command {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.Name() == "send" && strings.HasPrefix(err.Error(), "unknown shorthand flag: 'c'") {
+			return usagef("%v", err).hint("Run the command in the directory of the %s whose agent or peer is meant, or name the node with --node URL", configFile)
+		}
 		return usagef("%v", err).hint("See: %s --help", cmd.CommandPath())
 	})
 	a.output = formatText
