@@ -114,8 +114,9 @@ func (k *keptCall) principal() *auth.Principal {
 func (k *keptCall) ttl() time.Duration { return time.Duration(k.TTL) * time.Millisecond }
 
 // mayRepeat reports whether the call may be made again when nobody knows what has
-// become of it: the tool does not mind, or the server is told the key.
-func (k *keptCall) mayRepeat() bool { return k.Again || k.Key != "" }
+// become of it: the tool does not mind. A key alone does not say so: it is the
+// gateway's, and the server may not know it.
+func (k *keptCall) mayRepeat() bool { return k.Again }
 
 // message returns the request. A server that knows keys is told it.
 func (k *keptCall) message(task string) (*mcp.Message, error) {
@@ -279,4 +280,24 @@ func quoted(text string) jsontext.Value {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	out, _ := jsontext.AppendQuote(nil, text)
 	return out
+}
+
+// cameToNothing reports whether a call may be made anew under its key: it was
+// refused, by a person or by the server. Of one that may have been made, the key
+// gives what is known of it again.
+func (k *keptCall) cameToNothing(t *mcp.Task) bool {
+	if t.Status != mcp.TaskFailed && t.Status != mcp.TaskCancelled {
+		return false
+	}
+	if k.mayRepeat() {
+		return true
+	}
+	if t.Status == mcp.TaskCancelled {
+		return false
+	}
+	switch mcp.ParseError(t.Error).Code {
+	case mcp.CodeOutcomeUnknown, mcp.CodeTimeout, mcp.CodeBadAnswer:
+		return false
+	}
+	return true
 }

@@ -155,10 +155,10 @@ func (c *Calls) Start(ctx context.Context, call *Call) (*mcp.Task, error) {
 			return nil, mcp.Errorf(mcp.CodeInternal, "The call has made no task")
 		}
 		t, err := c.Get(ctx, call.Caller, answer.Task.ID)
-		if err != nil || answer.Task.ID == handle || t.Status != mcp.TaskFailed && t.Status != mcp.TaskCancelled {
+		if err != nil || answer.Task.ID == handle || !k.cameToNothing(t) {
 			return t, err
 		}
-		// Results are given again, and nothing else is (GWY-03).
+		// The call was certainly not made, or the server has refused it (GWY-03).
 	}
 	return nil, mcp.Errorf(mcp.CodeIdempotencyConflict, "Too many calls with this key have come to nothing; take another one")
 }

@@ -164,7 +164,9 @@ func (s *shelf) of(e Endpoint) []*source {
 
 // handles reports whether calls may be answered with handles.
 func (s *shelf) handles() bool {
-	has := func(p *config.MCPPolicy) bool { return p != nil && p.HandleAfter > 0 }
+	has := func(p *config.MCPPolicy) bool {
+		return p != nil && (p.HandleAfter > 0 || p.Approve.On() || len(p.ApproveIf) > 0)
+	}
 	for _, c := range s.Config.Servers {
 		if has(c.Default) {
 			return true

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/internal/mcp"
@@ -222,7 +223,7 @@ func (x *exchange) awaitKept(c *call, terms *Terms, task *mcp.Task) {
 		result := append([]byte(`{"resultType":"input_required","inputRequests":`), task.InputRequests...)
 		result = mustQuote(append(result, `,"requestState":`...), keptPrefix+task.ID+":"+c.target.Exposed)
 		x.answer(append(result, '}'))
-	case terms.HandleAfter > 0:
+	case terms.HandleAfter > 0, terms.Approve != "" && terms.Key == "" && !c.target.hasOutput():
 		x.outcome = "handle"
 		x.answer(handleResult(task))
 	case terms.Approve != "":
@@ -290,4 +291,13 @@ func (x *exchange) task(m *mcp.Message) {
 	case mcp.MethodCancelTask: // TSK-11
 		x.answerOf(jsontext.Value(done), x.h.opts.Calls.Cancel(x.ctx(), &x.caller, id))
 	}
+}
+
+// hasOutput reports whether the results of a tool have a schema, which a handle does
+// not fit (TOL-07).
+func (t *Target) hasOutput() bool {
+	var tool struct {
+		Output jsontext.Value `json:"outputSchema"`
+	}
+	return json.Unmarshal(t.Definition, &tool) != nil || len(tool.Output) > 0
 }
