@@ -20,7 +20,7 @@ var (
 
 func (v *validator) agents() {
 	c := v.config
-	if len(c.Agents) == 0 && len(c.Peers) == 0 {
+	if len(c.Agents) == 0 && len(c.Peers) == 0 && !c.MCPEnabled() {
 		v.warn("agents", "", "has no agents")
 	}
 	if id := c.DefaultAgent; id != "" && c.Agents[id] == nil {

@@ -217,7 +217,7 @@ func (c *toolCall) progress(method string, params jsontext.Value) {
 // answer asks the person what the tool asks (ELI-01, ELI-04).
 func (c *toolCall) answer(requests map[string]jsontext.Value) (map[string]jsontext.Value, error) {
 	if !c.asksPeople() {
-		return nil, failf(codeRefused, "the tool asks something").hint("Run the command on a terminal to answer")
+		return nil, failf(codeRefused, "the tool asks something, and nobody is here to answer").hint("Run the command on a terminal; a question of an agent waits in the inbox too: handoff inbox list")
 	}
 	answers := map[string]jsontext.Value{}
 	q := &questioner{in: bufio.NewReader(c.stdin), out: &printer{w: c.stderr}}
@@ -290,6 +290,21 @@ type mcpTask struct {
 	Error         jsontext.Value            `json:"error"`
 }
 
+// question is what the task asks, for people.
+func (t *mcpTask) question() string {
+	for _, request := range t.Requests {
+		var r struct {
+			Params struct {
+				Message string `json:"message"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(request, &r) == nil && r.Params.Message != "" {
+			return r.Params.Message
+		}
+	}
+	return "for input"
+}
+
 func readMCPTask(value jsontext.Value) (*mcpTask, error) {
 	var t mcpTask
 	if err := json.Unmarshal(value, &t); err != nil || t.ID == "" {
@@ -310,10 +325,13 @@ func (c *toolCall) wait(ctx context.Context, t *mcpTask) error {
 		case mcp.TaskCompleted:
 			return c.tell(t.Result)
 		case mcp.TaskFailed:
-			return mcpFailure(mcp.ParseError(t.Error))
+			return mcpFailure(mcp.ParseError(t.Error), mcp.MethodCallTool)
 		case mcp.TaskCancelled:
 			return failf(codeRefused, "the task was canceled")
 		case mcp.TaskInputRequired:
+			if !c.asksPeople() {
+				return failf(codeRefused, "the tool asks: %s", oneLine(t.question())).hint("Answer with: handoff mcp tasks answer %s --data JSON, and then: handoff mcp tasks wait %s", t.ID, t.ID)
+			}
 			answers, err := c.answer(t.Requests)
 			if err != nil {
 				return err
@@ -326,7 +344,7 @@ func (c *toolCall) wait(ctx context.Context, t *mcpTask) error {
 		select {
 		case <-time.After(min(max(poll, 100*time.Millisecond), time.Minute)):
 		case <-ctx.Done():
-			return ctx.Err()
+			return failf(codeInterrupted, "interrupted").hint("The call goes on as the task %s; follow it with: handoff mcp tasks wait %s", t.ID, t.ID)
 		}
 		value, err := c.client.call(ctx, mcp.MethodGetTask, client.Params{"taskId": t.ID}, nil)
 		if err != nil {

@@ -38,12 +38,9 @@ func (f *mcpFlags) path() string {
 	return "/mcp"
 }
 
-// Capabilities of the command line: forms and links where a person is there to
-// answer, and tasks, for which it can wait.
-const (
-	mcpWithPerson = `{"elicitation":{"form":{},"url":{}},"extensions":{"` + mcp.ExtensionTasks + `":{}}}`
-	mcpAlone      = `{"extensions":{"` + mcp.ExtensionTasks + `":{}}}`
-)
+// mcpCapabilities are those of the command line. Forms are among them without a
+// terminal too: what a task asks can be answered later.
+const mcpCapabilities = `{"elicitation":{"form":{},"url":{}},"extensions":{"` + mcp.ExtensionTasks + `":{}}}`
 
 // mcpClient is a client of an endpoint of a node.
 type mcpClient struct {
@@ -54,13 +51,10 @@ type mcpClient struct {
 func (a *app) openMCP(node *nodeAPI, f *mcpFlags) *mcpClient {
 	c := &client.Client{
 		URL: node.base + f.path(), HTTP: node.http, Header: http.Header{}, Name: "handoff", Version: versionText(),
-		Capabilities: jsontext.Value(mcpAlone),
+		Capabilities: jsontext.Value(mcpCapabilities),
 	}
 	if node.token != "" {
 		c.Header.Set("Authorization", "Bearer "+node.token)
-	}
-	if a.asksPeople() {
-		c.Capabilities = jsontext.Value(mcpWithPerson)
 	}
 	return &mcpClient{c, node}
 }
@@ -72,7 +66,7 @@ func (c *mcpClient) call(ctx context.Context, method string, params client.Param
 		return result, errors.Join(ctx.Err(), err)
 	}
 	if e, ok := errors.AsType[*mcp.Error](err); ok {
-		return nil, mcpFailure(e)
+		return nil, mcpFailure(e, method)
 	}
 	if e, ok := errors.AsType[*client.StatusError](err); ok {
 		if e.Status == http.StatusNotFound {
@@ -84,12 +78,22 @@ func (c *mcpClient) call(ctx context.Context, method string, params client.Param
 }
 
 // mcpFailure tells an error of the protocol.
-func mcpFailure(e *mcp.Error) error {
+func mcpFailure(e *mcp.Error, method string) error {
 	code := codeRefused
 	hint := ""
-	switch e.Code {
-	case mcp.CodeInvalidParams:
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		f := failf(codeAuthFailed, "%w", e).hint("Set HANDOFF_TOKEN to an API key of a caller (handoff keys create), or run the command on the node's machine, where the admin socket is")
+		f.Message = e.Message
+		return f
+	case e.Code == mcp.CodeInvalidParams && strings.HasPrefix(method, "tasks/"):
+		code, hint = codeNotFound, "A task is known to nobody but the caller whose call it was, and only for mcp.task_ttl"
+	case e.Code == mcp.CodeInvalidParams:
 		code, hint = codeNotFound, "See what there is with: handoff mcp list"
+	}
+	switch e.Code {
+	case mcp.CodeIdempotencyConflict:
+		hint = "Take another key for another call"
 	case mcp.CodeInternal:
 		code = codeInternal
 	case mcp.CodeDenied:

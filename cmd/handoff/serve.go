@@ -88,7 +88,7 @@ func logAgents(node *handoff.Node, log *slog.Logger, base string) {
 	for _, id := range c.AgentIDs() {
 		log.Info("An agent is published", "agent", id, "address", card.Address(base, id, ""), "card", card.URL(base, c.Agents[id], id, ""))
 	}
-	if len(c.Agents) == 0 && len(c.Peers) == 0 {
+	if len(c.Agents) == 0 && len(c.Peers) == 0 && !c.MCPEnabled() {
 		log.Warn("The configuration has no agents; add one below agents: and reload")
 	}
 }

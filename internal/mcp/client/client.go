@@ -148,6 +148,9 @@ func (c *Client) send(ctx context.Context, method string, params Params, further
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	result, _, err := open(data)
+	if e, ok := errors.AsType[*mcp.Error](err); ok {
+		e.Status = response.StatusCode
+	}
 	if errors.Is(err, errNoMessage) {
 		text, _, _ := strings.Cut(strings.TrimSpace(string(data)), "\n")
 		return nil, &StatusError{Status: response.StatusCode, Body: text[:min(len(text), 300)]}
