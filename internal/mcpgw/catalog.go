@@ -212,9 +212,41 @@ func (d *Directory) Find(ctx context.Context, v View, method, name string) (*Tar
 		if t := d.guessed(s, shown, v, method, name); t != nil {
 			return t, nil
 		}
-		return nil, &mcp.Error{Code: mcp.CodeUnavailable, Message: "A server cannot be reached, and what it has is not known; try again later", RetryAfter: 5}
+		if s.mayBe(shown, method, name) {
+			return nil, &mcp.Error{Code: mcp.CodeUnavailable, Message: "A server cannot be reached, and what it has is not known; try again later", RetryAfter: 5}
+		}
 	}
 	return nil, unknown(method, name)
+}
+
+// mayBe reports whether a name may be of a server whose list is not known: one that
+// the configuration does not leave out by what it lists.
+func (s *shelf) mayBe(shown *view, method, name string) bool {
+	for _, snap := range shown.snaps {
+		c := s.Config.Servers[snap.server]
+		if snap.known || c == nil {
+			continue
+		}
+		var listed config.MCPTools
+		switch method {
+		case mcp.MethodCallTool:
+			listed = c.Tools
+		case mcp.MethodGetPrompt:
+			listed = c.Prompts
+		default:
+			listed = c.Resources
+		}
+		if listed == nil {
+			return true
+		}
+		for pattern, p := range listed {
+			bare := strings.TrimPrefix(name, snap.server+".")
+			if bare == pattern || p != nil && p.Name == bare || strings.Contains(pattern, "*") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // guessed returns the tool or prompt of that name of a server whose list is not

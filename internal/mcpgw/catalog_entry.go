@@ -103,7 +103,7 @@ func badName(kind listKind, name string) string {
 		return "it has no name"
 	case len(name) > most:
 		return fmt.Sprintf("its name is longer than %d bytes", most)
-	case strings.ContainsFunc(name, isHarmful), name != strings.TrimSpace(name):
+	case strings.ContainsFunc(name, func(r rune) bool { return isHarmful(r) || r == 0x200C || r == 0x200D }), name != strings.TrimSpace(name):
 		return "its name has characters that nobody sees"
 	}
 	return ""
@@ -116,6 +116,8 @@ func isHarmful(r rune) bool {
 	case unicode.IsControl(r), r == utf8.RuneError:
 		return true
 	case r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0x200E, r == 0x200F, r == 0x061C: // direction
+		return true
+	case r == 0x00AD, r == 0x034F, r == 0x180E, r == 0x200B, r >= 0x2060 && r <= 0x2064: // without width
 		return true
 	case r >= 0xE0000 && r <= 0xE007F, r == 0x2028, r == 0x2029, r == 0xFEFF:
 		return true

@@ -65,3 +65,44 @@ func TestOneDeadServerEmptiesNoList(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A server cannot take the name that a tool of another one would have, whether that
+// one is shown or not, nor one that people cannot tell from another.
+func TestNoServerPosesAsAnother(t *testing.T) {
+	t.Parallel()
+	a := newServer("a", tool("one"), tool("b.two"), tool("agents.x"), tool("a.one"), tool("c.d"), tool("t\u200bwo"), tool("tw\u200do"), tool("t\u00adwo"))
+	f := gateway(t, "servers: {b: {url: 'http://127.0.0.1:1', tools: []}}", a, newServer("b", tool("two")))
+	v := mcpgw.View{Caller: as("x")}
+	want := []string{"a.agents.x", "a.b.two", "a.one", "c.d", "one"}
+	if diff := cmp.Diff(want, f.tools(v)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := f.Find(t.Context(), v, mcp.MethodCallTool, "b.two"); err == nil {
+		t.Error("the name of another server's tool is found")
+	}
+	if target, err := f.Find(t.Context(), v, mcp.MethodCallTool, "a.b.two"); err != nil || target.Server.Name() != "a" || target.Name != "b.two" {
+		t.Errorf("%+v, %v", target, err)
+	}
+}
+
+// A server that is down makes doubtful only what it could show.
+func TestAServerThatIsDownHidesNoUnknownName(t *testing.T) {
+	t.Parallel()
+	for yaml, codes := range map[string]map[string]int{
+		"": {"nosuch": mcp.CodeUnavailable, "two": mcp.CodeUnavailable},
+		"servers: {b: {url: 'http://127.0.0.1:1', tools: []}}":      {"nosuch": mcp.CodeInvalidParams, "two": mcp.CodeInvalidParams},
+		"servers: {b: {url: 'http://127.0.0.1:1', tools: [two]}}":   {"nosuch": mcp.CodeInvalidParams, "two": mcp.CodeUnavailable},
+		"servers: {b: {url: 'http://127.0.0.1:1', tools: ['t*']}}":  {"two": mcp.CodeUnavailable},
+		"servers: {b: {url: 'http://127.0.0.1:1', prompts: [two]}}": {"two": mcp.CodeUnavailable},
+	} {
+		b := newServer("b", tool("two"))
+		b.fail(errors.New("it is down"))
+		f := gateway(t, yaml, newServer("a", tool("one")), b)
+		for name, code := range codes {
+			_, err := f.Find(t.Context(), mcpgw.View{Caller: as("x")}, mcp.MethodCallTool, name)
+			if e, ok := errors.AsType[*mcp.Error](err); !ok || e.Code != code {
+				t.Errorf("%q: %s is %v, not %d", yaml, name, err, code)
+			}
+		}
+	}
+}

@@ -166,6 +166,9 @@ func (v *view) exposed(s *shelf, e Endpoint, items []*item) []*item {
 		case reserved && (slices.Contains(handleTools, bare) && s.handled):
 			v.drop(it, "it has the name of a tool of the node")
 			return true
+		case e.Server == "" && it.decision.Name == "" && s.poses(it.server, bare):
+			it.exposed = it.server + "." + bare
+			return false
 		case e.Server != "" || own && s.Config.Names == config.MCPNamesAlways:
 			return false
 		case s.Config.Names == config.MCPNamesAlways:
@@ -189,6 +192,12 @@ func (v *view) exposed(s *shelf, e Endpoint, items []*item) []*item {
 		}
 		return false
 	})
+}
+
+// poses reports whether a name is one that a tool of another server would have.
+func (s *shelf) poses(server, name string) bool {
+	of, _, dotted := strings.Cut(name, ".")
+	return dotted && of != server && (s.Config.Servers[of] != nil || of == AgentsServer)
 }
 
 // addressed names resources or templates: by what they are. Of two servers with one
