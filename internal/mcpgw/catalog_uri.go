@@ -149,6 +149,13 @@ func spellings(uri string) ([]string, bool) {
 				decoded = below
 			}
 			add(scheme + "://" + host + path.Clean("/"+decoded))
+			if host == "" && scheme != "file" { // some readers take the first part of the path for the host
+				add(scheme + "://" + strings.TrimLeft(path.Clean("/"+decoded), "/"))
+			}
+		}
+		// What a reader that parses the authority takes for the host.
+		if bare := bareHost(host); bare != host {
+			add(scheme + "://" + bare + strings.TrimPrefix(authority, host))
 		}
 	}
 	return list, true
@@ -162,4 +169,14 @@ func hasDots(uri string) bool {
 		}
 	}
 	return false
+}
+
+// bareHost returns an authority without who logs in, the port, and the dot at the
+// end.
+func bareHost(authority string) string {
+	host := authority[strings.LastIndexByte(authority, '@')+1:]
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.Trim(host[i+1:], "0123456789") == "" {
+		host = host[:i]
+	}
+	return strings.TrimRight(host, ".")
 }

@@ -277,3 +277,23 @@ servers:
 		}
 	}
 }
+
+// A server that parses the authority of a URI reads no hidden resource either.
+func TestURIsWithAuthorities(t *testing.T) {
+	t.Parallel()
+	s := newServer("erp")
+	s.set(mcp.MethodListTemplates, "resourceTemplates", `{"uriTemplate":"erp://{+x}","name":"any"}`)
+	f := gateway(t, `
+servers:
+  erp: {url: "http://127.0.0.1:1", resources: {"erp://*": {}, "erp://secret/*": {hide: true}}}
+`, s)
+	v := mcpgw.View{Caller: as("x")}
+	for uri, want := range map[string]bool{
+		"erp://stock/1": true, "erp://stock:80/1": true, "erp:///stock/1": true, "erp://u@stock/1": true,
+		"erp://secret/1": false, "erp:///secret/1": false, "erp://u@secret/1": false, "erp://u:p@secret:80/1": false, "erp://secret:80/1": false, "erp://secret./1": false, "erp:////secret/1": false,
+	} {
+		if got := f.reaches(t, v, mcp.MethodReadResource, uri); (got != "") != want {
+			t.Errorf("%q leads to %q", uri, got)
+		}
+	}
+}
