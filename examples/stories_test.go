@@ -30,7 +30,7 @@ var told = map[string][]string{
 
 // later is what a command shows once the agents have got there.
 var later = map[string]string{
-	"ITEM=": "", "curl ": `"status": "draft"`, "bin/handoff task list ": "is on its way",
+	"ITEM=": "", "curl ": `"status": "draft"`, "bin/handoff task list ": "is on its way", `bin/handoff delegation list --ref "stock of`: "To: supplier",
 }
 
 // The READMEs of the stories, run line by line in a shell, but for the ports and

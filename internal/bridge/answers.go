@@ -87,7 +87,7 @@ func inputsOf(r *engine.Record) jsontext.Value {
 // document that keeps them.
 func (c *Calls) partial(ctx context.Context, r *engine.Record) (*store.Doc, []member, error) {
 	d := &store.Doc{Space: docSpace, Key: r.Row.ID + "/" + keyOf(r.Task), Tenant: r.Row.Tenant, Owner: r.Row.Owner}
-	kept, err := c.opts.Store.Doc(ctx, store.ForOwner(r.Row.Tenant, r.Row.Owner), d.Space, d.Key)
+	kept, err := c.opts.Store.Doc(ctx, c.opts.Scope, d.Space, d.Key) // of a task that its caller has reached
 	if errors.Is(err, store.ErrNotFound) {
 		return d, nil, nil
 	}
