@@ -60,7 +60,13 @@ func (a *app) serveStdio(ctx context.Context, f *apiFlags, m *mcpFlags) error {
 		if node.token != "" {
 			e.Header.Set("Authorization", "Bearer "+node.token)
 		}
-		return e.Serve(ctx, a.stdin, a.stdout)
+		gone := func(err error) bool { return node.local && absent(err) }
+		e.Gone = gone
+		err := e.Serve(ctx, a.stdin, a.stdout)
+		if err != nil && gone(err) {
+			err = node.unreachable(err)
+		}
+		return err
 	}
 	err = node.ready(ctx)
 	switch {

@@ -29,6 +29,12 @@ func (s *session) send(ctx context.Context, m *message, body []byte) {
 		if ctx.Err() == nil && len(m.ID) > 0 {
 			s.refuse(m.ID, mcp.CodeInternal, "The node does not answer: "+err.Error())
 		}
+		if ctx.Err() == nil && s.endpoint.Gone != nil && s.endpoint.Gone(err) {
+			select {
+			case s.gone <- err:
+			default:
+			}
+		}
 		return
 	}
 	defer response.Body.Close()
@@ -241,7 +247,7 @@ func isMessage(body []byte) bool {
 	var m struct {
 		Version string `json:"jsonrpc"`
 	}
-	return body[0] == '[' || json.Unmarshal(body, &m, jsontext.AllowDuplicateNames(true)) == nil && m.Version == "2.0"
+	return len(body) > 0 && (body[0] == '[' && jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true)) || json.Unmarshal(body, &m, jsontext.AllowDuplicateNames(true)) == nil && m.Version == "2.0")
 }
 
 // deliver writes a message of the endpoint.
@@ -271,6 +277,8 @@ func (s *session) events(ctx context.Context, m *message, body io.Reader) {
 	for {
 		event, err := events.Next()
 		switch {
+		case err == nil && !isMessage(bytes.TrimSpace(event.Data)): // such as one that was cut short
+			continue
 		case err == nil:
 			answered = answered || isResponse(event.Data)
 			s.deliver(m, event.Data)

@@ -35,6 +35,10 @@ type Endpoint struct {
 	Logger *slog.Logger
 	// Params returns the arguments of a tool that go into headers; nil: none do.
 	Params func(ctx context.Context, tool string) ([]mcp.Param, error)
+	// Gone reports whether an error of a request says that nobody is there any more,
+	// so that Serve ends with it: hosts start a server again that has ended. Nil: no
+	// error does.
+	Gone func(error) bool
 }
 
 // Serve reads messages from in, one on each line, and writes what the endpoint
@@ -42,7 +46,7 @@ type Endpoint struct {
 // of subscriptions end with in.
 func (e *Endpoint) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &session{endpoint: e, ctx: ctx, out: out, running: map[string]*call{}, free: make(chan struct{}, maxAtOnce)}
+	s := &session{endpoint: e, ctx: ctx, out: out, running: map[string]*call{}, free: make(chan struct{}, maxAtOnce), gone: make(chan error, 1)}
 	defer func() {
 		cancel()
 		s.calls.Wait()
@@ -59,6 +63,8 @@ func (e *Endpoint) Serve(ctx context.Context, in io.Reader, out io.Writer) error
 				return errors.Join(s.readErr, s.writeError())
 			}
 			s.take(line)
+		case err := <-s.gone:
+			return err
 		case <-ctx.Done():
 			return nil
 		}
@@ -76,6 +82,7 @@ type session struct {
 	listeners sync.WaitGroup
 	free      chan struct{} // has a value for each request under way
 	readErr   error
+	gone      chan error // why nobody answers any more
 
 	writing sync.Mutex
 	out     io.Writer
