@@ -362,10 +362,17 @@ func messagesOf(body []byte, depth int) ([]*mcp.Message, error) {
 	if len(values) == 0 || len(values) > maxBatch {
 		return nil, mcp.Errorf(mcp.CodeInvalidRequest, "A batch has 1 to %d messages", maxBatch)
 	}
+	ids := map[string]bool{}
 	for _, value := range values {
 		m, err := mcp.Scan(value, mcp.Limits{Depth: depth})
 		if err != nil {
 			return nil, err
+		}
+		if id := string(m.ID); m.Method != "" && id != "" {
+			if ids[id] { // BAS-02
+				return nil, mcp.Errorf(mcp.CodeInvalidRequest, "Two requests of the batch have the same id")
+			}
+			ids[id] = true
 		}
 		list = append(list, m)
 	}

@@ -196,7 +196,7 @@ func TestLegacyBatch(t *testing.T) {
 	if got := e.legacy(id, `[{"jsonrpc":"2.0","method":"notifications/initialized"}]`, ""); got.status != 202 {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
-	for _, bad := range []string{"[]", "[1]", "[[]]", "[" + strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"},`, 200) + `{}]`} {
+	for _, bad := range []string{"[]", "[1]", "[[]]", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "[" + strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"ping"},`, 200) + `{}]`} {
 		if got := e.legacy(id, bad, ""); got.status != 400 {
 			t.Errorf("%.20s: got %d %s", bad, got.status, got.body)
 		}
