@@ -182,6 +182,10 @@ func TestPages(t *testing.T) {
 		t.Error(diff)
 	}
 	cursor := f.list(v, "").Next
+	changed := "A" + cursor[1:]
+	if cursor[0] == 'A' {
+		changed = "B" + cursor[1:]
+	}
 	for name, try := range map[string]struct {
 		view   mcpgw.View
 		method string
@@ -190,7 +194,7 @@ func TestPages(t *testing.T) {
 		"another caller":   {mcpgw.View{Caller: as("y")}, mcp.MethodListTools, cursor},
 		"another endpoint": {mcpgw.View{Caller: as("x"), Endpoint: mcpgw.Endpoint{Server: "a"}}, mcp.MethodListTools, cursor},
 		"another list":     {v, mcp.MethodListPrompts, cursor},
-		"a changed one":    {v, mcp.MethodListTools, "A" + cursor[1:]},
+		"a changed one":    {v, mcp.MethodListTools, changed},
 		"nonsense":         {v, mcp.MethodListTools, "page-1"},
 		"a long one":       {v, mcp.MethodListTools, strings.Repeat("A", 1<<20)},
 	} {
