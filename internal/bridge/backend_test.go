@@ -266,6 +266,9 @@ func dieWithTools(t *testing.T, b *bench, skill string, n int64, after bool) (di
 		if gerr != nil && err != nil && died {
 			return died // nobody was told of a task
 		}
+		if !died && b.died() {
+			continue
+		}
 		if gerr == nil && got.Status.State.Terminal() {
 			called := b.work.count(skill)
 			said := ""

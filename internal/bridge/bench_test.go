@@ -210,13 +210,14 @@ func (b *bench) crash() {
 	b.t.Cleanup(func() { b.close(dead) })
 }
 
+// died reports whether the process has come to its last commit. What that commit
+// has made can be seen before the process is dead, which is waited for.
 func (b *bench) died() bool {
-	select {
-	case <-b.dying.dead:
-		return true
-	default:
+	if at := b.dying.at.Load(); at == 0 || b.dying.commits.Load() < at {
 		return false
 	}
+	<-b.dying.dead
+	return true
 }
 
 // eventually waits until f says that it is so.
