@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"handoff.example/handoff/internal/netguard"
 )
 
 // Signing says what agent cards are signed with (A2A §8.4).
@@ -72,7 +74,7 @@ func (c *Config) SigningJKU() string {
 		return c.Signing.JKU
 	}
 	u, err := url.Parse(c.PublicURL)
-	if err != nil || u.Scheme != "https" && !isLoopback(u.Hostname()) {
+	if err != nil || u.Scheme != "https" && !netguard.IsLoopback(u.Hostname()) {
 		return ""
 	}
 	return strings.TrimRight(c.PublicURL, "/") + JWKSPath

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"handoff.example/handoff/internal/netguard"
 )
 
 // validator collects what is wrong with values that could be read.
@@ -141,7 +142,7 @@ func (v *validator) listen() {
 		v.problem("listen", "write it like 127.0.0.1:8080, or :8080 for every interface", "is not host:port: %v", err)
 		return
 	}
-	if c.Callers.Anonymous == AnonymousLoopback && !c.Callers.Credentials() && !isLoopback(host) {
+	if c.Callers.Anonymous == AnonymousLoopback && !c.Callers.Credentials() && !netguard.IsLoopback(host) {
 		path := "listen"
 		if c.source != nil && c.source.has("callers.anonymous") {
 			path = "callers.anonymous"
@@ -170,15 +171,6 @@ func splitHostPort(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// isLoopback reports whether a host reaches only this machine.
-func isLoopback(host string) bool {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	name := strings.TrimSuffix(strings.ToLower(host), ".")
-	return name == "localhost" || strings.HasSuffix(name, ".localhost")
-}
-
 func (v *validator) publicURL() {
 	c := v.config
 	if c.PublicURL == "" {
@@ -193,13 +185,13 @@ func (v *validator) publicURL() {
 		v.problem("public_url", "", "has a query or a fragment")
 		return
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !netguard.IsLoopback(u.Hostname()) {
 		v.warn("public_url", "", "is not https; A2A §7.1 asks for it in production")
 	}
 	if c.TLS != nil && u.Scheme == "http" {
 		v.warn("public_url", "write https://", "is not https, though the node speaks TLS")
 	}
-	if c.Callers.Anonymous == AnonymousLoopback && !c.Callers.Credentials() && !isLoopback(u.Hostname()) {
+	if c.Callers.Anonymous == AnonymousLoopback && !c.Callers.Credentials() && !netguard.IsLoopback(u.Hostname()) {
 		v.warn("public_url", "let callers authenticate (callers.keys: true, say), or set callers.anonymous to everywhere if anybody may call",
 			"is public, while callers.anonymous: loopback refuses every caller that came through a proxy")
 	}
@@ -314,7 +306,7 @@ func (v *validator) telemetry() {
 			v.problem("telemetry.listen", "write it like 127.0.0.1:9464", "is not host:port: %v", err)
 		case t.Listen == v.config.Listen && !strings.HasSuffix(t.Listen, ":0"):
 			v.problem("telemetry.listen", "", "is the address of listen")
-		case t.Pprof && !isLoopback(host):
+		case t.Pprof && !netguard.IsLoopback(host):
 			v.warn("telemetry.listen", "", "shows profiles beyond loopback, to everybody")
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"handoff.example/handoff/internal/netguard"
 )
 
 var (
@@ -176,7 +178,7 @@ func (v *validator) secureURL(path, text string) {
 	switch {
 	case message != "":
 		v.problem(path, "write it like https://sso.example.com", "%s", message)
-	case u.Scheme != "https" && !isLoopback(u.Hostname()):
+	case u.Scheme != "https" && !netguard.IsLoopback(u.Hostname()):
 		v.problem(path, "", "is not https, so that anybody on the way could change what comes from it")
 	case hasQuery(u):
 		v.problem(path, "", "has a query or a fragment")

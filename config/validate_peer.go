@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"handoff.example/handoff/internal/netguard"
 )
 
 // cardDigest is a SHA-256 in base64url without padding.
@@ -89,7 +91,7 @@ func (v *validator) cardSource(s CardSource, path string) {
 		v.problem(path, "write it like https://agents.example.com/agents/quote/, or file:card.json", "is not an http or https URL")
 	default:
 		v.url(path, s.Ref())
-		if u, err := url.Parse(s.Ref()); err == nil && u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		if u, err := url.Parse(s.Ref()); err == nil && u.Scheme == "http" && !netguard.IsLoopback(u.Hostname()) {
 			v.warn(path, "", "is not https, so that anybody on the way could read and change what is sent")
 		}
 	}
@@ -182,7 +184,7 @@ func (v *validator) authorizationURL(path, text string) {
 	switch {
 	case message != "":
 		v.problem(path, "write it like https://sso.example.com/authorize", "%s", message)
-	case u.Scheme != "https" && !isLoopback(u.Hostname()):
+	case u.Scheme != "https" && !netguard.IsLoopback(u.Hostname()):
 		v.problem(path, "", "is not https")
 	case u.Fragment != "":
 		v.problem(path, "", "has a fragment")

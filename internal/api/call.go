@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"mime"
 	"net/http"
 	"net/url"
@@ -40,7 +39,7 @@ type call struct {
 }
 
 func newCall(h *handler, w http.ResponseWriter, r *http.Request) *call {
-	c := &call{h: h, w: w, r: r, began: time.Now(), id: requestID(r)}
+	c := &call{h: h, w: w, r: r, began: time.Now(), id: auth.RequestID(r.Header["X-Request-Id"])}
 	w.Header().Set("X-Request-Id", c.id)
 	if r.ContentLength != 0 {
 		// It counts for bodies that nobody reads too: net/http does, before the
@@ -48,17 +47,6 @@ func newCall(h *handler, w http.ResponseWriter, r *http.Request) *call {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 	}
 	return c
-}
-
-// requestID takes the id that a proxy has given to a request, if it can stand
-// in a log, or makes one.
-func requestID(r *http.Request) string {
-	given := r.Header["X-Request-Id"]
-	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && strings.Trim(given[0],
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=") == "" && auth.Redact(given[0]) == given[0] {
-		return given[0]
-	}
-	return strconv.FormatUint(rand.Uint64(), 36)
 }
 
 func (c *call) context() context.Context { return c.r.Context() }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"mime"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/netguard"
 )
 
 // Level says how bad a finding is.
@@ -156,19 +156,11 @@ func (l *linter) url(field, text, paragraph string) {
 		l.error(field, paragraph, "has no host")
 	case u.User != nil:
 		l.error(field, paragraph, "holds credentials, which everybody sees")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !netguard.IsLoopback(u.Hostname()):
 		l.warn(field, "A2A §7.1", "is http; production needs https")
 	case u.Fragment != "":
 		l.warn(field, paragraph, "has a fragment, which no client sends")
 	}
-}
-
-func isLoopback(host string) bool {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.Unmap().IsLoopback()
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 func (l *linter) provider(card *a2a.AgentCard) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"handoff.example/handoff/internal/netguard"
 )
 
 // Policy says what is done with the signatures of another agent's card.
@@ -67,7 +69,7 @@ func checkKeyURL(u *url.URL) error {
 		return errors.New("it has no host")
 	case u.User != nil:
 		return errors.New("it holds credentials")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+	case u.Scheme == "http" && !netguard.IsLoopback(u.Hostname()):
 		return errors.New("keys come over https")
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/netguard"
 )
 
 // typeJOSE is the typ of a card's signature (A2A §8.4.2).
@@ -45,7 +46,7 @@ func NewSigner(keys []*SigningKey, jku string) (*Signer, error) {
 		return nil, fmt.Errorf("two signing keys have the id %q", keys[0].id)
 	}
 	if jku != "" {
-		if u, err := url.Parse(jku); err != nil || u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())) || u.Hostname() == "" || u.User != nil {
+		if u, err := url.Parse(jku); err != nil || u.Scheme != "https" && (u.Scheme != "http" || !netguard.IsLoopback(u.Hostname())) || u.Hostname() == "" || u.User != nil {
 			return nil, fmt.Errorf("jku %q is no https URL", shorten(jku))
 		}
 	}

@@ -15,15 +15,6 @@ func hostOf(hostport string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-func isLoopbackHost(host string) bool {
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
 func isLoopbackAddress(address string) bool {
 	pair, err := netip.ParseAddrPort(address)
 	return err == nil && pair.Addr().Unmap().IsLoopback()

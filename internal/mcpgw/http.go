@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/mcp"
+	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -145,7 +145,7 @@ func EndpointOf(path string) (Endpoint, bool) {
 
 // ServeHTTP serves a request to an endpoint.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{h: h, w: w, r: r, began: time.Now(), id: requestID(r)}
+	x := &exchange{h: h, w: w, r: r, began: time.Now(), id: auth.RequestID(r.Header["X-Request-Id"])}
 	w.Header().Set("X-Request-Id", x.id)
 	defer x.end()
 	if r.ContentLength != 0 && h.opts.BodyTimeout > 0 {
@@ -258,17 +258,6 @@ type exchange struct {
 	cause   error  // for the log
 }
 
-// requestID takes the id that a proxy has given to a request, if it can stand in a
-// log, or makes one.
-func requestID(r *http.Request) string {
-	given := r.Header["X-Request-Id"]
-	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && strings.Trim(given[0],
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.:/+=") == "" && auth.Redact(given[0]) == given[0] {
-		return given[0]
-	}
-	return strconv.FormatUint(rand.Uint64(), 36)
-}
-
 // read reads the body, within its bounds.
 func (x *exchange) read(buf []byte) ([]byte, error) {
 	limit := x.h.opts.BodyBytes
@@ -302,7 +291,7 @@ func (x *exchange) read(buf []byte) ([]byte, error) {
 	}
 }
 
-// requestIDOf is the id of the message, nil where it could not be read.
+// messageID is the id of the message, nil where it could not be read.
 func (x *exchange) messageID() jsontext.Value {
 	if x.message == nil {
 		return nil
@@ -552,7 +541,7 @@ func putBuffer(b *[]byte) {
 func TrustsOf(origins, hosts []string, proxied func(*http.Request) bool) func(r *http.Request) bool {
 	return func(r *http.Request) bool {
 		local := isLoopbackAddress(r.RemoteAddr) && !proxied(r)
-		if host := hostOf(r.Host); local && !hasCredential(r) && !isLoopbackHost(host) && !slices.Contains(hosts, host) {
+		if host := hostOf(r.Host); local && !hasCredential(r) && !netguard.IsLoopback(host) && !slices.Contains(hosts, host) {
 			return false
 		}
 		given := r.Header["Origin"]
@@ -566,6 +555,6 @@ func TrustsOf(origins, hosts []string, proxied func(*http.Request) bool) func(r 
 			return true
 		}
 		u, err := url.Parse(given[0])
-		return err == nil && u.Host != "" && local && isLoopbackHost(u.Hostname())
+		return err == nil && u.Host != "" && local && netguard.IsLoopback(u.Hostname())
 	}
 }

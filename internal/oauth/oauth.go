@@ -11,12 +11,13 @@ package oauth
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 	"unicode"
+
+	"handoff.example/handoff/internal/netguard"
 )
 
 const (
@@ -124,15 +125,10 @@ func CheckURL(text string) error {
 		return errors.New("is too long")
 	case u.Host == "" || u.User != nil || strings.Contains(text, "#"):
 		return errors.New("is not an absolute URL without credentials and fragment")
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !netguard.IsLoopback(u.Hostname())):
 		return errors.New("is not https")
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // origin returns scheme, host and port of a URL, or "".

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -264,16 +263,11 @@ func (c *login) wayTo(address string) *http.Client {
 	}
 	for _, own := range []string{c.h.url, c.config.Issuer} {
 		v, err := url.Parse(own)
-		if own != "" && err == nil && (netguard.SameOrigin(u, v) || isLoopback(u.Hostname()) && isLoopback(v.Hostname())) {
+		if own != "" && err == nil && (netguard.SameOrigin(u, v) || netguard.IsLoopback(u.Hostname()) && netguard.IsLoopback(v.Hostname())) {
 			return c.desk.client(c.guard, o, false)
 		}
 	}
 	return c.desk.client(c.guard, o, true)
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // orLogin returns the answer to a request that waits for a login: a client that can

@@ -176,7 +176,7 @@ func (l *Login) document(id string) *clientDocument {
 		ID: id, Name: clientName, RedirectURIs: []string{base + CallbackPath}, AuthMethod: "none",
 		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"}, Application: "web",
 	}
-	if u, err := url.Parse(base); err == nil && isLoopback(u.Hostname()) {
+	if u, err := url.Parse(base); err == nil && netguard.IsLoopback(u.Hostname()) {
 		d.Application = "native"
 	}
 	return d

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -110,34 +109,9 @@ var (
 
 func newExchange(h *Handler, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{h: h, w: w, r: r, ctx: r.Context(), method: r.Method, began: time.Now(), form: restForm{}, mediaType: typeJSON}
-	x.id = requestID(r.Header[keyRequestID])
+	x.id = auth.RequestID(r.Header[keyRequestID])
 	w.Header()[keyRequestID] = []string{x.id}
 	return x
-}
-
-// requestID takes the id that a client or a proxy has given to a request, if it
-// can stand in a log, or makes one.
-func requestID(given []string) string {
-	if len(given) == 1 && len(given[0]) > 0 && len(given[0]) <= 128 && isToken(given[0]) && auth.Redact(given[0]) == given[0] {
-		return given[0]
-	}
-	const digits = "0123456789abcdef"
-	var id [16]byte
-	for n, i := rand.Uint64(), 0; i < len(id); n, i = n>>4, i+1 {
-		id[i] = digits[n&15]
-	}
-	return string(id[:])
-}
-
-func isToken(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_', c == '.', c == ':', c == '/', c == '+', c == '=':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // parameter reads what a client may send with any operation (A2A §3.2.6).
