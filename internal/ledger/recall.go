@@ -76,7 +76,9 @@ func (l *Ledger) recall(ctx context.Context, d *store.Delegation) error {
 	}
 	if d.RemoteTask == "" {
 		t, err := l.find(ctx, &link, d)
-		if t == nil && link.Deduplicates && d.Message == messageID(d.Task, d.Number) && ctx.Err() == nil {
+		// What the peer has answered already, it is not asked again.
+		doubtful := d.Send == store.SendSending || d.Send == store.SendUnknown || d.Send == store.SendLost
+		if t == nil && link.Deduplicates && doubtful && d.Message == messageID(d.Task, d.Number) && ctx.Err() == nil {
 			var done bool
 			if t, done, err = l.sendAgain(ctx, &link, d); done {
 				return nil

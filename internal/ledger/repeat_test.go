@@ -124,6 +124,24 @@ func TestACancelOfAMessageThatWasNotAnswered(t *testing.T) {
 			p.checkSends()
 		})
 	}
+	t.Run("not to one that has refused it", func(t *testing.T) {
+		t.Parallel()
+		p := newPeer(t)
+		p.dedupes = true
+		p.on = func(task *peerTask, m *a2a.Message, fresh bool) { task.status(a2a.StateWorking, "on it") }
+		p.fail("SendStreamingMessage", dropBefore, refuses)
+		p.failAlways("ListTasks", notSupported)
+		b := newBench(t, p, func(b *bench) { b.link.Deduplicates, b.recall = true, time.Second })
+		id := b.send("x")
+		b.until(id, a2a.StateFailed)
+		b.eventually("nothing follows it", func() bool {
+			jobs, err := b.node.store.Jobs(t.Context(), 10, 0)
+			return err == nil && len(jobs) == 0
+		})
+		if tasks, sends := p.count(); tasks != 0 || sends != 0 || p.calls("SendMessage") != 0 {
+			t.Errorf("%d tasks of %d messages, and %d calls after it was refused", tasks, sends, p.calls("SendMessage"))
+		}
+	})
 	t.Run("not to one that does not", func(t *testing.T) {
 		t.Parallel()
 		p := newPeer(t)
