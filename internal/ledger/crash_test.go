@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ type story struct {
 	cancel  bool // when the peer is at work
 	grant   bool // the peer asks for an authorization, and takes decisions
 	reply   bool // it answers with a message
+	refuse  bool // it does not take the message
 	slow    bool // it takes its time, so that it is told half as often
 }
 
@@ -80,6 +82,7 @@ func stories() []story {
 			p.answers = "quote"
 			return nil
 		}, reply: true, want: "quote"},
+		{name: "refusal", card: stream, on: finish, refuse: true},
 		{name: "grant", card: func(c *a2a.AgentCard) {
 			c.Capabilities.Extensions = []a2a.AgentExtension{{URI: a2a.GrantExtension}}
 		}, on: authorize, grant: true, want: "quote"},
@@ -117,6 +120,9 @@ func (s *story) run(t *testing.T, n int64, after bool) (died bool) {
 	t.Helper()
 	p := newPeer(t, s.card)
 	p.on = s.on(p)
+	if s.refuse {
+		p.failAlways("SendStreamingMessage", refuses)
+	}
 	b := newBench(t, p, func(b *bench) { b.stuck, b.link.Quiet = 300*time.Millisecond, 150*time.Millisecond })
 	first := b.node
 	first.dying.after.Store(after)
@@ -208,6 +214,12 @@ func (s *story) over(b *bench, n int64, id string, canceled bool) {
 			}
 			return true
 		})
+		return
+	}
+	if s.refuse {
+		if task.Status.State != a2a.StateFailed || !strings.Contains(task.Status.Message.Text(), "was not taken") {
+			b.t.Errorf("commit %d: it ends as %s", n, task.AppendJSON(nil))
+		}
 		return
 	}
 	text := ""

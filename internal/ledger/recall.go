@@ -77,8 +77,7 @@ func (l *Ledger) recall(ctx context.Context, d *store.Delegation) error {
 	if d.RemoteTask == "" {
 		t, err := l.find(ctx, &link, d)
 		// What the peer has answered already, it is not asked again.
-		doubtful := d.Send == store.SendSending || d.Send == store.SendUnknown || d.Send == store.SendLost
-		if t == nil && link.Deduplicates && doubtful && d.Message == messageID(d.Task, d.Number) && ctx.Err() == nil {
+		if t == nil && link.Deduplicates && doubtful(d) && d.Message == messageID(d.Task, d.Number) && ctx.Err() == nil {
 			var done bool
 			if t, done, err = l.sendAgain(ctx, &link, d); done {
 				return nil
@@ -101,24 +100,43 @@ func (l *Ledger) recall(ctx context.Context, d *store.Delegation) error {
 	if ctx.Err() == nil {
 		l.opts.Peers.Observe(ctx, d.Peer, Observation{Interface: d.Interface, Took: time.Since(began), Err: err})
 	}
-	if err == nil {
-		d.RemoteState, d.Seen = t.Status.State, time.Now()
+	if err != nil && (!isAnswer(err) || !nothingToCancel(err)) {
+		return err
+	}
+	d.Seen = time.Now()
+	if err != nil {
+		d.Error = l.redactor(&link, d).explain(err)
+	}
+	if err != nil || doubtful(d) && !holds(t, d.Message) {
+		// It has answered; how the task is, and what it has got, it may tell too.
+		if now, gerr := getWithHistory(ctx, link.Client, d.RemoteTask); gerr == nil {
+			t = now
+		}
+	}
+	if t == nil {
 		return nil
 	}
+	d.RemoteState = t.Status.State
+	// As in find: a task that was over by itself can take no message any more.
+	if doubtful(d) && (holds(t, d.Message) || err != nil && t.Status.State.Terminal()) {
+		d.Send = store.SendAccepted
+	}
+	return nil
+}
+
+// doubtful reports whether it is not known that the peer has the last message.
+func doubtful(d *store.Delegation) bool {
+	return d.Send == store.SendSending || d.Send == store.SendUnknown || d.Send == store.SendLost
+}
+
+// nothingToCancel reports whether a peer has said that there is nothing to cancel,
+// or that it cannot.
+func nothingToCancel(err error) bool {
 	switch a2a.CodeOf(err) {
 	case a2a.CodeTaskNotCancelable, a2a.CodeTaskNotFound, a2a.CodeUnsupportedOperation, a2a.CodeMethodNotFound:
-		if !isAnswer(err) {
-			return err
-		}
-		// It has answered; how the task is, it may tell too.
-		none := 0
-		if t, gerr := link.Client.GetTask(ctx, &a2a.GetTaskRequest{ID: d.RemoteTask, HistoryLength: &none}); gerr == nil {
-			d.RemoteState = t.Status.State
-		}
-		d.Seen, d.Error = time.Now(), l.redactor(&link, d).explain(err)
-		return nil
+		return true
 	}
-	return err
+	return false
 }
 
 // sendAgain finds the task of a message by sending it again, to a peer that is

@@ -157,3 +157,48 @@ func TestACancelOfAMessageThatWasNotAnswered(t *testing.T) {
 		}
 	})
 }
+
+// An answer of which nobody has heard when the delegation is canceled is looked for
+// with the cancel: in what the peer shows of its task, which may be over by itself.
+func TestACancelLooksForTheAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		done, hidden bool
+		fault        fault
+		want         store.SendState
+	}{
+		"it is at work":                 {false, false, hangAfter, store.SendAccepted},
+		"it is over":                    {true, false, hangAfter, store.SendAccepted},
+		"it is over, and shows nothing": {true, true, hangAfter, store.SendAccepted},
+		"it has nothing":                {false, false, hangBefore, store.SendLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPeer(t)
+			p.forgetful = c.hidden
+			p.on = func(task *peerTask, m *a2a.Message, fresh bool) {
+				switch {
+				case fresh:
+					form(task)
+				case c.done:
+					p.finish(task, "quote")
+				default:
+					task.status(a2a.StateWorking, "on it")
+				}
+			}
+			b := newBench(t, p)
+			id := b.send("bolts")
+			b.until(id, a2a.StateInputRequired)
+			p.failAlways("SendStreamingMessage", c.fault)
+			sends := p.calls("SendStreamingMessage")
+			b.send("100", onTask(id))
+			b.eventually("it is sent", func() bool { return p.calls("SendStreamingMessage") > sends })
+			b.cancel(id)
+			b.eventually("the peer was told", func() bool { return b.row(id).Recalled })
+			if d := b.row(id); d.Send != c.want || !d.RemoteState.Terminal() {
+				t.Errorf("the row is %+v", d)
+			}
+			p.checkSends()
+		})
+	}
+}

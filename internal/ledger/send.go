@@ -378,12 +378,17 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 	w.d.Send, w.d.Error = store.SendAccepted, text
 	if !left(err) {
 		w.d.Send, not = store.SendUnsent, "sent"
+	} else if w.d.RemoteTask == "" {
+		w.mem.RefusedOf, w.mem.Refused = w.d.Message, text
+		if err := w.remember(); err != nil {
+			return false, err
+		}
 	}
 	if serr := w.save(ctx, nil); serr != nil {
 		return false, serr
 	}
 	if w.d.RemoteTask == "" {
-		return false, w.end(ctx, agent.Step{Fail: agent.Say("The message was not " + not + ": " + text + ".")})
+		return false, w.end(ctx, notDone(not, text))
 	}
 	// The task of the peer is what counts: it may be over, or still ask.
 	task, gerr := w.get(ctx)
@@ -406,6 +411,17 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 		return false, err
 	}
 	return true, nil
+}
+
+// notDone is the end of a delegation whose message was not sent, or not taken.
+func notDone(not, text string) agent.Step {
+	return agent.Step{Fail: agent.Say("The message was not " + not + ": " + text + ".")}
+}
+
+// hasRefused reports whether the peer has refused the message that would have
+// begun its task, which an attempt that died has not told any more.
+func (w *work) hasRefused() bool {
+	return w.d.RemoteTask == "" && w.mem.RefusedOf != "" && w.mem.RefusedOf == w.d.Message
 }
 
 // aboutPush reports whether a peer has refused a message for the webhook that

@@ -103,6 +103,9 @@ func (w *work) run(ctx context.Context) error {
 	if w.replied() {
 		return w.reply(ctx)
 	}
+	if w.hasRefused() {
+		return w.end(ctx, notDone("taken", w.mem.Refused))
+	}
 	truth := w.t.Cause != agent.CauseMessage || w.t.Attempt > 1
 	if w.uncertain() {
 		found, err := w.look(ctx)
@@ -266,7 +269,7 @@ func (w *work) unreachable(ctx context.Context, err error) error {
 		if err := w.save(ctx, nil); err != nil {
 			return err
 		}
-		return w.end(ctx, agent.Step{Fail: agent.Say("The message was not sent: " + w.redactor().explain(err) + ".")})
+		return w.end(ctx, notDone("sent", w.redactor().explain(err)))
 	}
 	return w.later(ctx, err)
 }
@@ -411,7 +414,7 @@ func (w *work) observe(took time.Duration, err error) {
 }
 
 // memory is the private state of a delegation: a decision that the peer has not
-// got yet, or what it has answered.
+// got yet, or what it has answered or refused.
 type memory struct {
 	Turn     int    `json:"turn,omitzero"`
 	Approved bool   `json:"approved,omitzero"`
@@ -421,6 +424,9 @@ type memory struct {
 	// Cause is why it is not known whether the message CauseOf has arrived.
 	CauseOf string `json:"causeOf,omitzero"`
 	Cause   string `json:"cause,omitzero"`
+	// Refused is why the peer has not taken the message RefusedOf.
+	RefusedOf string `json:"refusedOf,omitzero"`
+	Refused   string `json:"refused,omitzero"`
 	// Events and Bytes are what was taken over from the peer.
 	Events int64 `json:"events,omitzero"`
 	Bytes  int64 `json:"bytes,omitzero"`
