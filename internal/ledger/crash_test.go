@@ -24,6 +24,7 @@ type story struct {
 	grant   bool // the peer asks for an authorization, and takes decisions
 	reply   bool // it answers with a message
 	refuse  bool // it does not take the message
+	dedupes bool // it takes a message that comes twice for one, and takes it the second time
 	slow    bool // it takes its time, so that it is told half as often
 }
 
@@ -83,6 +84,7 @@ func stories() []story {
 			return nil
 		}, reply: true, want: "quote"},
 		{name: "refusal", card: stream, on: finish, refuse: true},
+		{name: "refusal, once", card: stream, on: finish, want: "quote", refuse: true, dedupes: true},
 		{name: "grant", card: func(c *a2a.AgentCard) {
 			c.Capabilities.Extensions = []a2a.AgentExtension{{URI: a2a.GrantExtension}}
 		}, on: authorize, grant: true, want: "quote"},
@@ -120,10 +122,16 @@ func (s *story) run(t *testing.T, n int64, after bool) (died bool) {
 	t.Helper()
 	p := newPeer(t, s.card)
 	p.on = s.on(p)
-	if s.refuse {
+	switch {
+	case s.dedupes:
+		p.dedupes = true
+		p.fail("SendStreamingMessage", refuses)
+	case s.refuse:
 		p.failAlways("SendStreamingMessage", refuses)
 	}
-	b := newBench(t, p, func(b *bench) { b.stuck, b.link.Quiet = 300*time.Millisecond, 150*time.Millisecond })
+	b := newBench(t, p, func(b *bench) {
+		b.stuck, b.link.Quiet, b.link.Deduplicates = 300*time.Millisecond, 150*time.Millisecond, s.dedupes
+	})
 	first := b.node
 	first.dying.after.Store(after)
 	first.dying.at.Store(first.dying.commits.Load() + n)
@@ -216,10 +224,8 @@ func (s *story) over(b *bench, n int64, id string, canceled bool) {
 		})
 		return
 	}
-	if s.refuse {
-		if task.Status.State != a2a.StateFailed || !strings.Contains(task.Status.Message.Text(), "was not taken") {
-			b.t.Errorf("commit %d: it ends as %s", n, task.AppendJSON(nil))
-		}
+	if s.refuse && task.Status.State == a2a.StateFailed || s.refuse && !s.dedupes {
+		b.refused(n, task)
 		return
 	}
 	text := ""
@@ -237,6 +243,22 @@ func (s *story) over(b *bench, n int64, id string, canceled bool) {
 	}
 	if items := b.items(id, false); len(items) != 0 {
 		b.t.Errorf("commit %d: the inbox still has %+v", n, items)
+	}
+}
+
+// refused holds that a task says that its message was not taken, and that the peer
+// is not sent it any more.
+func (b *bench) refused(n int64, task *a2a.Task) {
+	b.t.Helper()
+	if task.Status.State != a2a.StateFailed || !strings.Contains(task.Status.Message.Text(), "was not taken") {
+		b.t.Errorf("commit %d: it ends as %s", n, task.AppendJSON(nil))
+	}
+	b.eventually(fmt.Sprintf("commit %d: nothing follows it", n), func() bool {
+		jobs, err := b.node.store.Jobs(b.t.Context(), 10, 0)
+		return err == nil && len(jobs) == 0
+	})
+	if tasks, _ := b.peer.count(); tasks != 0 {
+		b.t.Errorf("commit %d: the peer that has refused it has a task of it", n)
 	}
 }
 

@@ -375,20 +375,20 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 		return w.deliver(ctx, o, true)
 	}
 	text, not := w.redactor().explain(err), "taken"
-	w.d.Send, w.d.Error = store.SendAccepted, text
 	if !left(err) {
-		w.d.Send, not = store.SendUnsent, "sent"
-	} else if w.d.RemoteTask == "" {
-		w.mem.RefusedOf, w.mem.Refused = w.d.Message, text
-		if err := w.remember(); err != nil {
-			return false, err
-		}
-	}
-	if serr := w.save(ctx, nil); serr != nil {
-		return false, serr
+		not = "sent"
 	}
 	if w.d.RemoteTask == "" {
-		return false, w.end(ctx, notDone(not, text))
+		if not == "taken" {
+			w.mem.RefusedOf, w.mem.Refused = w.d.Message, text
+			if err := w.remember(); err != nil {
+				return false, err
+			}
+		}
+		return false, w.endUndone(ctx, not, text)
+	}
+	if serr := w.undone(ctx, not, text); serr != nil {
+		return false, serr
 	}
 	// The task of the peer is what counts: it may be over, or still ask.
 	task, gerr := w.get(ctx)
@@ -413,9 +413,21 @@ func (w *work) refused(ctx context.Context, o *outgoing, push *a2a.TaskPushNotif
 	return true, nil
 }
 
-// notDone is the end of a delegation whose message was not sent, or not taken.
-func notDone(not, text string) agent.Step {
-	return agent.Step{Fail: agent.Say("The message was not " + not + ": " + text + ".")}
+// undone writes down that a message was not sent, or not taken.
+func (w *work) undone(ctx context.Context, not, text string) error {
+	w.d.Send, w.d.Error = store.SendAccepted, text
+	if not == "sent" {
+		w.d.Send = store.SendUnsent
+	}
+	return w.save(ctx, nil)
+}
+
+// endUndone ends a delegation whose message was not sent, or not taken.
+func (w *work) endUndone(ctx context.Context, not, text string) error {
+	if err := w.undone(ctx, not, text); err != nil {
+		return err
+	}
+	return w.end(ctx, agent.Step{Fail: agent.Say("The message was not " + not + ": " + text + ".")})
 }
 
 // hasRefused reports whether the peer has refused the message that would have

@@ -93,6 +93,9 @@ func (l *Ledger) failed(ctx context.Context, t *agent.Turn, err error) error {
 }
 
 func (w *work) run(ctx context.Context) error {
+	if w.hasRefused() {
+		return w.endUndone(ctx, "taken", w.mem.Refused)
+	}
 	if err := w.open(ctx); err != nil {
 		return w.unreachable(ctx, err)
 	}
@@ -102,9 +105,6 @@ func (w *work) run(ctx context.Context) error {
 	}
 	if w.replied() {
 		return w.reply(ctx)
-	}
-	if w.hasRefused() {
-		return w.end(ctx, notDone("taken", w.mem.Refused))
 	}
 	truth := w.t.Cause != agent.CauseMessage || w.t.Attempt > 1
 	if w.uncertain() {
@@ -265,11 +265,7 @@ func (w *work) unreachable(ctx context.Context, err error) error {
 	w.observe(0, err)
 	if lasting(err) && w.d.RemoteTask == "" && !w.uncertain() {
 		w.d.Channel = store.ChannelNone
-		w.d.Error = w.redactor().explain(err)
-		if err := w.save(ctx, nil); err != nil {
-			return err
-		}
-		return w.end(ctx, notDone("sent", w.redactor().explain(err)))
+		return w.endUndone(ctx, "sent", w.redactor().explain(err))
 	}
 	return w.later(ctx, err)
 }
