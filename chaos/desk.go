@@ -157,11 +157,24 @@ type stall struct {
 	Kind     string    `json:"kind"`
 	Task     string    `json:"task"`
 	Text     string    `json:"text"`
+	Created  time.Time `json:"created"`
 	Settled  time.Time `json:"settled"`
 	Decision string    `json:"decision"`
 	By       string    `json:"by"`
 	// history has what was done with it, in one word each.
 	history []string
+}
+
+// silentSince returns since when the partner has been silent, as the item has it;
+// not ok: the item does not say so.
+func (s *stall) silentSince() (since time.Time, ok bool) {
+	_, rest, ok := strings.Cut(s.Text, " has been silent since ")
+	if !ok {
+		return time.Time{}, false
+	}
+	text, _, _ := strings.Cut(rest, ": ")
+	since, err := time.Parse(time.RFC3339, text)
+	return since, err == nil
 }
 
 // stalls returns the items of the inbox.

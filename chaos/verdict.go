@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"handoff.example/handoff/a2a"
 )
@@ -172,9 +173,11 @@ func (a *account) checkInbox(v *verdict) {
 		}
 	}
 	asked, stuck := 0, 0
+	var silences []stall
 	for _, s := range a.items {
 		if s.Kind == "stuck" {
 			stuck++
+			silences = append(silences, s)
 		} else {
 			asked++
 		}
@@ -201,14 +204,32 @@ func (a *account) checkInbox(v *verdict) {
 	if want := a.order.questions(); asked > want || asked < want && a.root.state == a2a.StateCompleted {
 		v.add("the order asks %d times, and the inbox had %d items", want, asked)
 	}
-	if stuck > 1+a.order.questions() { // once for each message
-		v.add("the inbox had %d items that say that the partner is silent", stuck)
-	}
+	checkSilences(v, silences)
 	if a.doubted && stuck == 0 {
 		v.add("nobody knows of the message, and the inbox had %d items that say so", stuck)
 	}
 	if stuck > 0 && !a.doubted && a.delegation.send == "accepted" && a.order.fault == faultNone && a.order.answerFault == faultNone && a.order.flaw == faultNone {
 		v.add("somebody was told that the partner is silent, and it was not")
+	}
+}
+
+// checkSilences: somebody was told of each silence of the partner once. It is
+// another silence when the partner was heard of after the item of the one before,
+// and that item was put away.
+func checkSilences(v *verdict, items []stall) {
+	slices.SortFunc(items, func(a, b stall) int { return a.Created.Compare(b.Created) })
+	for i := range items {
+		if i == 0 {
+			continue
+		}
+		before, item := &items[i-1], &items[i]
+		if before.Settled.IsZero() || item.Created.Before(before.Settled) {
+			v.add("the item %s says that the partner is silent, while %s says so", item.ID, before.ID)
+		}
+		since, ok := item.silentSince()
+		if ok && since.Before(before.Created.Truncate(time.Second)) {
+			v.add("the items %s and %s say that the partner is silent, and it is the same silence", before.ID, item.ID)
+		}
 	}
 }
 

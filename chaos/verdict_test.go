@@ -56,6 +56,17 @@ func silent() *account {
 	}
 }
 
+// twoSilences are the items of two silences; the second one begins that long
+// before the item of the first.
+func twoSilences(before time.Duration) []stall {
+	told := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)
+	first, second := settledItem("stuck", "gone on"), settledItem("stuck", "gone on")
+	first.ID, first.Created, first.Settled = "i1", told, told.Add(time.Minute)
+	second.ID, second.Created, second.Settled = "i2", told.Add(time.Hour), told.Add(2*time.Hour)
+	second.Text = "The peer mute has been silent since " + told.Add(-before).Format(time.RFC3339) + ": no answer."
+	return []stall{first, second}
+}
+
 // stepped is an order that an agent has delegated.
 func stepped() *account {
 	a := asked()
@@ -86,7 +97,12 @@ func chained() *account {
 
 func TestVerdictIsContent(t *testing.T) {
 	t.Parallel()
-	for name, tell := range map[string]func() *account{"asked": asked, "silent": silent, "stepped": stepped, "chained": chained} {
+	silentAgain := func() *account {
+		a := silent()
+		a.items = twoSilences(-30 * time.Minute)
+		return a
+	}
+	for name, tell := range map[string]func() *account{"asked": asked, "silent": silent, "silent again": silentAgain, "stepped": stepped, "chained": chained} {
 		if v := tell().violations(); len(v) > 0 {
 			t.Errorf("%s: violations %q of a story without any", name, v)
 		}
@@ -119,7 +135,8 @@ func TestVerdictFinds(t *testing.T) {
 		{"a stall that was settled by nobody", asked, func(a *account) { a.items[0].history = nil }, "its history has"},
 		{"a stall that is open", asked, func(a *account) { a.items[0].Settled, a.items[0].history = time.Time{}, nil }, "is open, and its task"},
 		{"a stall below the root", stepped, func(a *account) { a.strayItems = 1 }, "below the root"},
-		{"a silent partner told of twice", silent, func(a *account) { a.items = append(a.items, a.items[0]) }, "2 items that say"},
+		{"a silent partner told of twice", silent, func(a *account) { a.items = append(a.items, a.items[0]) }, "while"},
+		{"one silence told of twice", silent, func(a *account) { a.items = twoSilences(time.Minute) }, "it is the same silence"},
 		{"a silent partner that nobody was told of", silent, func(a *account) { a.items = nil }, "nobody knows of the message"},
 		{"a partner that was not silent", asked, func(a *account) { a.items = append(a.items, settledItem("stuck", "gone on")) }, "it was not"},
 		{"something open below what is over", stepped, func(a *account) { a.openBelow = []string{"x"} }, "is open below"},
