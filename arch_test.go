@@ -56,6 +56,9 @@ var floors = map[string]int{
 	"internal/bridge":           5,
 	"internal/store/storetest":  4,
 	"internal/store/transfer":   5,
+	"internal/console/content":  2,
+	"internal/console/timeline": 1,
+	"internal/console/tree":     1,
 
 	"internal/store/postgres/postgrestest": 1,
 }
