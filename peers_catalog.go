@@ -63,6 +63,31 @@ func (i cardInbox) Raise(ctx context.Context, item *store.InboxItem) error {
 	return nil
 }
 
+// settleItem settles an item, unless somebody has done so meanwhile.
+func (n *Node) settleItem(ctx context.Context, id, by, decision string) error {
+	err := n.store.UpdateInbox(ctx, auth.Reach(&Principal{Role: RoleAdmin}), &store.InboxUpdate{
+		ID: id, Settle: &store.InboxSettle{ID: id, By: by, Decision: decision}, Entry: store.InboxEntry{By: by, What: decision},
+	})
+	if err != nil && !errors.Is(err, store.ErrConflict) && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// loginInbox puts the logins to servers of tools into the inbox, where those see
+// them for whom they are.
+type loginInbox struct{ node *Node }
+
+// Raise adds an item.
+func (i loginInbox) Raise(ctx context.Context, item *store.InboxItem) error {
+	return cardInbox(i).Raise(ctx, item)
+}
+
+// Settle settles an item.
+func (i loginInbox) Settle(ctx context.Context, id, by, decision string) error {
+	return i.node.settleItem(ctx, id, by, decision)
+}
+
 // Settle settles the open items about the card of a peer but one.
 func (i cardInbox) Settle(ctx context.Context, name, by, decision, except string) error {
 	kept, all := i.node.store, auth.Reach(&Principal{Role: RoleAdmin})
@@ -76,8 +101,7 @@ func (i cardInbox) Settle(ctx context.Context, name, by, decision, except string
 			if item.Agent != name || item.ID == except {
 				continue
 			}
-			err := kept.UpdateInbox(ctx, all, &store.InboxUpdate{ID: item.ID, Settle: &store.InboxSettle{ID: item.ID, By: by, Decision: decision}, Entry: store.InboxEntry{By: by, What: decision}})
-			if err != nil && !errors.Is(err, store.ErrConflict) { // settled by somebody meanwhile
+			if err := i.node.settleItem(ctx, item.ID, by, decision); err != nil {
 				return err
 			}
 		}

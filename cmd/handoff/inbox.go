@@ -47,7 +47,7 @@ type inboxDetail struct {
 	}
 }
 
-var inboxKinds = []string{"question", "grant", "stuck", "call", "card"}
+var inboxKinds = []string{"question", "grant", "stuck", "call", "card", "login"}
 
 func newInboxListCommand(a *app) *cobra.Command {
 	var kind, task, assignee, dueBy, token string

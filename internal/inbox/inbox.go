@@ -117,7 +117,7 @@ func New(opts Options) *Service {
 // Item is an item as people see it.
 type Item struct {
 	ID        string         `json:"id"`
-	Kind      string         `json:"kind"` // question, grant, stuck, call or card
+	Kind      string         `json:"kind"` // question, grant, stuck, call, card or login
 	Task      string         `json:"task,omitempty"`
 	Tenant    string         `json:"tenant"`
 	Owner     string         `json:"owner"` // "" for anonymous callers
@@ -142,6 +142,7 @@ type Item struct {
 
 var kinds = [...]string{
 	store.InboxQuestion: "question", store.InboxGrant: "grant", store.InboxStuck: "stuck", store.InboxCall: "call", store.InboxCard: "card",
+	store.InboxLogin: "login",
 }
 
 // KindName returns the name of a kind of items.

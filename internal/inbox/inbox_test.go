@@ -139,7 +139,7 @@ func TestDeciders(t *testing.T) {
 	if i := f.item("broken"); !i.Settled.IsZero() {
 		t.Errorf("what failed is settled: %+v", i)
 	}
-	if open, err := f.Open(t.Context()); err != nil || open["stuck"] != 1 || open["card"] != 1 || open["grant"] != 0 || len(open) != 5 {
+	if open, err := f.Open(t.Context()); err != nil || open["stuck"] != 1 || open["card"] != 1 || open["grant"] != 0 || len(open) != 6 {
 		t.Errorf("open: %v, %v", open, err)
 	}
 	if err := f.answer("stuck", "looked after it", ""); err != nil {

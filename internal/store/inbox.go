@@ -33,13 +33,14 @@ const (
 	InboxStuck                         // something has stopped, such as a delegation whose peer is silent
 	InboxCall                          // a decision on a tool call that policy holds
 	InboxCard                          // a decision on the changed card of a pinned peer
+	InboxLogin                         // a login to a server of tools, at its URL
 )
 
 // InboxItem is something that waits for a person. Its id is unguessable.
 type InboxItem struct {
 	ID     string
 	Kind   InboxKind
-	Task   string // id of the task that stalls; "" for an InboxCard
+	Task   string // id of the task that stalls; "" for an InboxCard and an InboxLogin
 	Tenant string // whose it is: that of the task
 	Owner  string
 	Turn   int    // of the task

@@ -277,18 +277,26 @@ func (h *httpServer) orLogin(r *Request, err error) (Answer, error) {
 	if !ok {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
+	defer cancel()
 	m := r.Message
+	if !takesInput(m.Method) || !m.Capabilities().ElicitURL {
+		// The client cannot send its user anywhere.
+		if err := e.login.wants(ctx, e.who, e.need); err != nil {
+			return nil, h.refused("a login cannot be asked for", err)
+		}
+	}
 	if !takesInput(m.Method) {
 		return nil, &Error{
 			Server: h.name, Kind: ErrUnavailable, Err: e,
-			Reply: &mcp.Error{Code: mcp.CodeDenied, Message: fmt.Sprintf("The server %q asks for a login, which a call of one of its tools begins", h.name)},
+			Reply: &mcp.Error{Code: mcp.CodeDenied, Message: fmt.Sprintf("The server %q asks for a login, which a call of one of its tools begins, or the inbox", h.name)},
 		}
 	}
 	if !m.Capabilities().ElicitURL {
-		return single(failure(m.ID, mcp.MissingCapability(`{"elicitation":{"url":{}}}`)))
+		missing := mcp.MissingCapability(`{"elicitation":{"url":{}}}`)
+		missing.Message = fmt.Sprintf("The server %q asks for a login. It waits in the inbox of the node, since the client has not declared that it can send its user to a page", h.name)
+		return single(failure(m.ID, missing))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
-	defer cancel()
 	link, err := e.login.begin(ctx, e.who, e.need)
 	if err != nil {
 		return nil, h.refused("a login cannot begin", err)

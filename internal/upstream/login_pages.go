@@ -53,8 +53,10 @@ type LoginOptions struct {
 	// Identify returns who uses the browser of a request, where that is known: then
 	// only who has begun a login can end it (ELI-03). nil: it is never known.
 	Identify func(*http.Request) *auth.Principal
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Inbox is told which logins somebody has to make; nil: none.
+	Inbox Inbox
+	Log   *slog.Logger
+	Now   func() time.Time
 }
 
 // Login is where people log in to tool servers, in the course of a call. It keeps the
@@ -299,6 +301,10 @@ func (l *Login) visit(ctx context.Context, state string) (*visit, *login, int64,
 // own account to that other (ELI-03).
 func (l *Login) serveLogin(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 8<<10)
+	if item := r.URL.Query().Get("item"); item != "" && r.Method == http.MethodGet {
+		l.serveItem(w, r, item)
+		return
+	}
 	state := r.FormValue("state")
 	v, _, version, err := l.visit(r.Context(), state)
 	if err != nil {
@@ -405,7 +411,10 @@ func (c *login) finish(ctx context.Context, v *visit, query url.Values) error {
 	if err != nil {
 		return err
 	}
-	return c.keep(ctx, v.Who, &keptToken{Token: *got, Issuer: v.Need.Server.Issuer, Resource: v.Need.Resource, Scopes: v.Need.Scopes, Steps: v.Need.Steps})
+	if err := c.keep(ctx, v.Who, &keptToken{Token: *got, Issuer: v.Need.Server.Issuer, Resource: v.Need.Resource, Scopes: v.Need.Scopes, Steps: v.Need.Steps}); err != nil {
+		return err
+	}
+	return c.granted(ctx, v)
 }
 
 // appendQuoted appends a JSON string.

@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/mcp"
+	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
 	"handoff.example/handoff/internal/upstream"
 )
@@ -29,6 +32,7 @@ type world struct {
 	pages   *httptest.Server
 	login   *upstream.Login
 	servers *upstream.Servers
+	store   *sqlite.Store
 
 	mu       sync.Mutex
 	good     map[string]string // tokens, with their scopes
@@ -74,7 +78,8 @@ func newWorld(t *testing.T, change func(*config.MCPServer)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.login = upstream.NewLogin(upstream.LoginOptions{Docs: s, Sealer: sealer, BaseURL: func() string { return w.pages.URL }})
+	w.store = s
+	w.login = upstream.NewLogin(upstream.LoginOptions{Docs: s, Sealer: sealer, Inbox: inbox{s}, BaseURL: func() string { return w.pages.URL }})
 	w.pages = serve(t, w.login)
 	c := config.NewMCPServer(w.server.URL + "/mcp")
 	c.Auth.OAuth = &config.MCPOAuth{Flow: config.PeerFlowAuthorizationCode}
@@ -159,8 +164,8 @@ func (w *world) visit(link string) (status int, page string) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body.Close()
 	if strings.Contains(string(body), "<form") {
-		u, _ := url.Parse(link)
-		if r, err = browser.PostForm(link, url.Values{"state": {u.Query().Get("state")}}); err != nil {
+		form := r.Request.URL
+		if r, err = browser.PostForm(form.String(), url.Values{"state": {form.Query().Get("state")}}); err != nil {
 			w.t.Fatal(err)
 		}
 		body, _ = io.ReadAll(r.Body)
@@ -246,6 +251,95 @@ func TestLogin(t *testing.T) {
 	both.Wait()
 	if len(w.forms) != 2 || w.forms[1].Get("refresh_token") != "r1" || w.register != 1 {
 		t.Errorf("got %v, %d registrations", w.forms, w.register)
+	}
+}
+
+// inbox keeps items in a store.
+type inbox struct{ store *sqlite.Store }
+
+func (i inbox) Raise(ctx context.Context, item *store.InboxItem) error {
+	item.Created = time.Now()
+	return i.store.Commit(ctx, &store.Change{Item: item})
+}
+
+func (i inbox) Settle(ctx context.Context, id, by, decision string) error {
+	return i.store.UpdateInbox(ctx, reach, &store.InboxUpdate{
+		ID: id, Settle: &store.InboxSettle{ID: id, By: by, Decision: decision}, Entry: store.InboxEntry{By: by, What: decision},
+	})
+}
+
+var reach = auth.Reach(&auth.Principal{Role: auth.RoleAdmin})
+
+// items returns the items of a principal.
+func (w *world) items(p *auth.Principal, settled bool) []store.InboxItem {
+	w.t.Helper()
+	page, err := w.store.InboxItems(w.t.Context(), auth.Reach(p), store.InboxQuery{Settled: settled, PageSize: 10})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page.Items
+}
+
+// Where the client of a caller can show no pages, the login is in the inbox, of the
+// caller alone and once.
+func TestLoginByInbox(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	sari, budi := &auth.Principal{Subject: "sari", Role: auth.RoleCaller}, &auth.Principal{Subject: "budi", Role: auth.RoleCaller}
+	for range 3 {
+		if got := w.call(sari, "", "").Error(); got == nil || got.Code != mcp.CodeMissingCapability || !strings.Contains(got.Message, "inbox") {
+			t.Fatalf("got %v", got)
+		}
+	}
+	if n := len(w.items(budi, false)); n != 0 {
+		t.Errorf("somebody else sees %d items", n)
+	}
+	items := w.items(sari, false)
+	if len(items) != 1 || items[0].Kind != store.InboxLogin || items[0].Owner != "sari" {
+		t.Fatalf("got %+v", items)
+	}
+	link := items[0].URL
+	if strings.Contains(link, "sari") {
+		t.Errorf("the link %s names the caller", link)
+	}
+	if status, _ := w.visit(link[:len(link)-1]); status != 404 {
+		t.Errorf("another item: status %d", status)
+	}
+	if status, page := w.visit(link); status != 200 || !strings.Contains(page, "You are logged in") {
+		t.Fatalf("%d, %s", status, page)
+	}
+	if got := w.call(sari, "", ""); !strings.Contains(string(got.Body), `"in"`) {
+		t.Errorf("got %s", got.Body)
+	}
+	if open, settled := w.items(sari, false), w.items(sari, true); len(open) != 0 || len(settled) != 1 || settled[0].Decision != "gone on" || settled[0].By != "sari" {
+		t.Errorf("got %+v, %+v", open, settled)
+	}
+	if status, _ := w.visit(link); status != 404 { // once
+		t.Errorf("status %d", status)
+	}
+}
+
+// One account for all is asked of those who operate the node, by a list too.
+func TestSharedLoginByInbox(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *config.MCPServer) { c.Auth.OAuth.Shared = true })
+	list := request(mcp.MethodListTools, "{}", "")
+	list.Caller = &auth.Principal{Subject: "sari", Role: auth.RoleCaller}
+	if _, err := ask(t, only(t, w.servers), list); !errors.Is(err, upstream.ErrLogin) {
+		t.Fatalf("got %v", err)
+	}
+	if n := len(w.items(list.Caller, false)); n != 0 {
+		t.Errorf("the caller sees %d items", n)
+	}
+	items := w.items(&auth.Principal{Role: auth.RoleOperator}, false)
+	if len(items) != 1 {
+		t.Fatalf("got %+v", items)
+	}
+	if status, page := w.visit(items[0].URL); status != 200 || !strings.Contains(page, "You are logged in") {
+		t.Fatalf("%d, %s", status, page)
+	}
+	if got := w.call(list.Caller, "", ""); !strings.Contains(string(got.Body), `"in"`) {
+		t.Errorf("got %s", got.Body)
 	}
 }
 
