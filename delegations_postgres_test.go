@@ -32,6 +32,36 @@ func init() {
 	}
 }
 
+// doom starts a node as a process of its own, which is what the variable says. It
+// returns its first line, and what kills it, as kill -9 does.
+func doom(t *testing.T, variable, config string) (kill func(), line string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "handoff.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doomed := exec.CommandContext(t.Context(), os.Args[0])
+	doomed.Env = append(os.Environ(), variable+"="+file)
+	doomed.Stderr = t.Output()
+	out, err := doomed.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doomed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil || strings.TrimSpace(line) == "" {
+		t.Fatalf("the node says %q, %v", line, err)
+	}
+	return func() {
+		if err := doomed.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = doomed.Wait()
+	}, strings.TrimSpace(line)
+}
+
 // beDoomed is a node that hands over an order, says its id, and lives on until it is
 // killed.
 func beDoomed(file string) error {
@@ -85,25 +115,8 @@ peers: {slow: {card: %q, quiet: 1s, poll: {min: 100ms, max: 1s}}}
 			address := aSchema(t)
 			heir := join(t, address, config)
 
-			file := filepath.Join(t.TempDir(), "handoff.yaml")
-			if err := os.WriteFile(file, []byte(strings.Replace(config, "sqlite:tasks.db", address, 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			doomed := exec.CommandContext(t.Context(), os.Args[0])
-			doomed.Env = append(os.Environ(), doomedFile+"="+file)
-			doomed.Stderr = t.Output()
-			out, err := doomed.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := doomed.Start(); err != nil {
-				t.Fatal(err)
-			}
-			line, err := bufio.NewReader(out).ReadString('\n')
-			id := strings.TrimSpace(strings.TrimPrefix(line, "order "))
-			if err != nil || id == "" {
-				t.Fatalf("the node says %q, %v", line, err)
-			}
+			doomed, line := doom(t, doomedFile, strings.Replace(config, "sqlite:tasks.db", address, 1))
+			id := strings.TrimPrefix(line, "order ")
 			select {
 			case <-begun:
 			case <-time.After(20 * time.Second):
@@ -116,10 +129,7 @@ peers: {slow: {card: %q, quiet: 1s, poll: {min: 100ms, max: 1s}}}
 			if err != nil || order.ID() != id {
 				t.Fatalf("the other node has %v, %v", order, err)
 			}
-			if err := doomed.Process.Kill(); err != nil { // as kill -9
-				t.Fatal(err)
-			}
-			_ = doomed.Wait()
+			doomed()
 			close(release)
 			task, err := order.Wait(ctx)
 			if err != nil {
