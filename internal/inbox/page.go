@@ -10,7 +10,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +25,7 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.Must(template.New("page").Parse(form.Fields)).Parse(pageText))
 
 // pagePolicy lets a page do nothing but show itself and send its form.
 var pagePolicy = func() string {
@@ -48,7 +47,7 @@ type page struct {
 	Asks     string
 	Said     []said
 	Decision bool // approve and deny
-	Fields   []input
+	Fields   []form.Input
 	Text     string // of the free answer
 	Note     string
 	FreeText bool // there is a free answer beside or instead of the form
@@ -56,22 +55,12 @@ type page struct {
 	Person   string
 	Expires  string
 	Out      string // an https link that the question names
+
+	wrong *form.FieldError // with one of the fields
 }
 
 // said is one message of the conversation.
 type said struct{ Who, Text string }
-
-// input is a field of the form with what was written in it.
-type input struct {
-	form.Field
-	ID       string
-	Hint     string
-	Type     string // of an input element
-	Step     string
-	Value    string
-	Selected map[string]bool
-	Problem  string
-}
 
 // ServeHTTP serves the pages behind links. A link is a capability: it is all that
 // is needed, and so no other page can send what it allows.
@@ -190,7 +179,7 @@ func (s *Service) show(w http.ResponseWriter, r *http.Request, status int, i *st
 	if !p.Decision {
 		p.FreeText = true
 		if f := formOf(i); f != nil {
-			p.Fields = inputs(f, written, p.Fields)
+			p.Fields = f.Inputs(written, p.wrong)
 		}
 	}
 	if i.Task != "" {
@@ -226,60 +215,6 @@ func textOf(m *a2a.Message) string {
 	return strings.Join(texts, "\n")
 }
 
-// inputs makes the elements of a form. Problems are taken from those before.
-func inputs(f *form.Form, written [][]string, before []input) []input {
-	list := make([]input, len(f.Fields))
-	for i, field := range f.Fields {
-		in := input{Field: field, ID: "f" + strconv.Itoa(i), Type: "text", Value: field.Default, Selected: map[string]bool{}}
-		if written != nil {
-			in.Value = strings.Join(written[i], "\n")
-		}
-		if i < len(before) {
-			in.Problem = before[i].Problem
-		}
-		for line := range strings.SplitSeq(in.Value, "\n") {
-			in.Selected[line] = true
-		}
-		switch field.Kind {
-		case form.Number, form.Integer:
-			in.Type, in.Step = "number", "any"
-			if field.Kind == form.Integer {
-				in.Step = "1"
-			}
-		case form.Date:
-			in.Type = "date"
-		case form.DateTime:
-			in.Hint = "A time such as 2026-01-31T12:00:00Z"
-		case form.List:
-			in.Hint = "One in a line"
-		case form.JSON:
-			in.Hint = "JSON"
-		}
-		list[i] = in
-	}
-	return list
-}
-
-// writtenIn returns what was written in the fields of a form.
-func writtenIn(f *form.Form, values url.Values) [][]string {
-	written := make([][]string, len(f.Fields))
-	for i := range f.Fields {
-		given := values["f"+strconv.Itoa(i)]
-		if field := &f.Fields[i]; field.Kind == form.List && field.Items != form.Choice {
-			for _, text := range given {
-				for line := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n") {
-					if strings.TrimSpace(line) != "" {
-						written[i] = append(written[i], line)
-					}
-				}
-			}
-			continue
-		}
-		written[i] = given
-	}
-	return written
-}
-
 // takeForm takes what a page sends.
 func (s *Service) takeForm(w http.ResponseWriter, r *http.Request, i *store.InboxItem, link *claim) {
 	_ = http.NewResponseController(w).SetReadDeadline(s.opts.Now().Add(formTimeout))
@@ -303,17 +238,13 @@ func (s *Service) takeForm(w http.ResponseWriter, r *http.Request, i *store.Inbo
 		answer := &Answer{Item: i.ID, Text: strings.TrimSpace(p.Text), By: link.by()}
 		// Whoever only writes words leaves the form alone.
 		if f := formOf(i); f != nil {
-			written = writtenIn(f, r.PostForm)
+			written = f.Written(r.PostForm)
 			var value []byte
 			if value, err = f.Build(written); err == nil {
 				answer.Data = value
 			}
-			if e, ok := errors.AsType[*form.FieldError](err); ok {
-				if answer.Text != "" && untouched(f, written) {
-					err = nil
-				} else {
-					p.Fields = marked(f, e)
-				}
+			if _, ok := errors.AsType[*form.FieldError](err); ok && answer.Text != "" && f.Untouched(written) {
+				err = nil
 			}
 		}
 		if err == nil {
@@ -367,32 +298,10 @@ func (s *Service) record(r *http.Request, i *store.InboxItem, link *claim, err e
 	return s.opts.Audit.Commit(ctx, e)
 }
 
-// untouched reports whether nothing was written in a form but what it came with.
-func untouched(f *form.Form, written [][]string) bool {
-	for i := range f.Fields {
-		if text := strings.Join(written[i], "\n"); text != "" && text != f.Fields[i].Default {
-			return false
-		}
-	}
-	return true
-}
-
-// marked returns fields of which one has a problem.
-func marked(f *form.Form, e *form.FieldError) []input {
-	list := make([]input, len(f.Fields))
-	name, _, _ := strings.Cut(e.Field, ".")
-	for i := range f.Fields {
-		if f.Fields[i].Name == strings.TrimSuffix(name, "[]") {
-			list[i].Problem = e.Reason
-		}
-	}
-	return list
-}
-
 // refuse shows the page again with what was wrong.
 func (s *Service) refuse(w http.ResponseWriter, r *http.Request, i *store.InboxItem, link *claim, p *page, written [][]string, err error) {
 	if e, ok := errors.AsType[*form.FieldError](err); ok {
-		p.Problem = e.Error()
+		p.Problem, p.wrong = e.Error(), e
 		s.show(w, r, http.StatusUnprocessableEntity, i, link, p, written)
 		return
 	}
