@@ -23,6 +23,7 @@ var floors = map[string]int{
 	"a2ago":                     3,
 	"internal/audit":            3,
 	"internal/auth":             3,
+	"internal/changes":          3,
 	"internal/engine":           3,
 	"internal/job":              3,
 	"internal/push":             3,

@@ -36,6 +36,18 @@ func (e *ear) restored() {
 	}
 }
 
+// hints takes hints of other nodes.
+func (n *Node) hints(list []bus.Hint) {
+	n.heard.hints(list)
+	n.changes.Hints(list)
+}
+
+// missed is told that hints may have been missed.
+func (n *Node) missed() {
+	n.heard.restored()
+	n.changes.Missed()
+}
+
 // busName returns the bus for people.
 func (n *Node) busName() string {
 	if name := n.Config().BusName(); name != "" {

@@ -27,6 +27,7 @@ import (
 	"handoff.example/handoff/internal/bridge"
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/card"
+	"handoff.example/handoff/internal/changes"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/job"
@@ -49,7 +50,9 @@ type Node struct {
 	outbound  *http.Client
 	callbacks *backend.Callbacks
 	store     store.Store
-	bus       bus.Bus // nil for a store of this node alone
+	kept      *changes.Store // the same
+	changes   changes.Feed   // of what changes through it
+	bus       bus.Bus        // nil for a store of this node alone
 	engine    *engine.Engine
 	heard     *ear
 	apiKeys   *auth.Keys
@@ -525,6 +528,7 @@ func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog, Tools: n.gateway.directory,
 		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,
+		Store: n.store, Changes: &n.changes,
 	})
 }
 

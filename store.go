@@ -9,6 +9,7 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/bus"
+	"handoff.example/handoff/internal/changes"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
 	"handoff.example/handoff/internal/store/sqlite"
@@ -47,8 +48,14 @@ func (n *Node) openStore(c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	n.store = s
+	n.keep(s)
 	return nil
+}
+
+// keep makes a store that of the node, which tells what changes through it.
+func (n *Node) keep(s store.Store) {
+	n.kept = changes.NewStore(s, &n.changes)
+	n.store = n.kept
 }
 
 // patience is how long a node that starts waits for its database, which may be
@@ -83,7 +90,7 @@ func (n *Node) openPostgres(c *config.Config) error {
 	if err != nil {
 		return refuse(err)
 	}
-	n.store = s
+	n.keep(s)
 	if found.Has == 0 {
 		// A wrong search_path or database would else go unnoticed.
 		n.log.Info("The store is new, and its tables were made", "store", c.StoreName(), "schema", found.Schema)
@@ -103,7 +110,7 @@ func (n *Node) openBus(c *config.Config) error {
 	if err != nil {
 		return &StoreError{Store: c.StoreName(), Err: err, Advice: postgres.Advice(err)}
 	}
-	options := bus.Options{Cluster: cluster, Heard: n.heard.hints, Restored: n.heard.restored, Logger: n.log}
+	options := bus.Options{Cluster: cluster, Heard: n.hints, Restored: n.missed, Logger: n.log}
 	if c.UsesNATS() {
 		n.bus, err = bus.NATS(ctx, c.Bus, bus.NATSOptions{Credentials: c.BusCredentialsPath(), CA: c.BusCAPath()}, options)
 	} else {
@@ -112,6 +119,7 @@ func (n *Node) openBus(c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("open bus %s: %s", c.BusName(), config.Conceal(err.Error()))
 	}
+	n.kept.Share(n.bus)
 	return nil
 }
 

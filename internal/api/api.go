@@ -13,6 +13,7 @@ import (
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
+	"handoff.example/handoff/internal/changes"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/peer"
@@ -48,6 +49,10 @@ type Options struct {
 	// does.
 	Delegator   Delegator
 	Delegations store.Delegations
+	// Store is what is kept of tasks, read in the scope of each caller.
+	Store store.Store
+	// Changes says what changes while it does; nil: nobody does.
+	Changes *changes.Feed
 	// Webhooks delivers events to webhooks; nil: nobody does.
 	Webhooks *push.Service
 	// Peers are the agents elsewhere that work is handed to; nil: there are none.
@@ -75,7 +80,7 @@ const (
 	maxNote     = 4 << 10 // bytes
 	maxPath     = 4 << 10 // bytes of the name of a backup
 	maxGrants   = 1000    // requests in one answer
-	maxFollows  = 64      // logs that are followed at once
+	maxFollows  = 256     // logs that are followed at once
 	defaultPage = 50      // tasks
 )
 

@@ -21,6 +21,13 @@ const (
 	writeBytes   = 64 << 10         // that are gathered before they are sent
 )
 
+// errFollows refuses one more that follows something.
+var errFollows = &a2a.Error{
+	Code: a2a.CodeResourceExhausted, RetryAfter: 5 * time.Second,
+	Message:  "Too many logs are being followed; the limit is " + strconv.Itoa(maxFollows) + ". Close one, or ask now and then instead",
+	Metadata: map[string]string{a2a.MetadataLimit: "follows"},
+}
+
 // taskEvents sends the events of a task as they are in the store: as lines of
 // JSON, or with follow as server-sent events until the task is terminal.
 func (c *call) taskEvents() (any, error) {
@@ -37,16 +44,11 @@ func (c *call) taskEvents() (any, error) {
 		after = n
 	}
 	if follow {
-		select {
-		case c.h.follows <- struct{}{}:
-			defer func() { <-c.h.follows }()
-		default:
-			return nil, &a2a.Error{
-				Code: a2a.CodeResourceExhausted, RetryAfter: 5 * time.Second,
-				Message:  "Too many logs are being followed; the limit is " + strconv.Itoa(maxFollows),
-				Metadata: map[string]string{a2a.MetadataLimit: "follows"},
-			}
+		release, err := c.h.follow()
+		if err != nil {
+			return nil, err
 		}
+		defer release()
 	}
 	log, err := c.h.opts.Engine.OpenLog(c.context(), c.reach(), c.r.PathValue("id"), after, follow)
 	if err != nil {

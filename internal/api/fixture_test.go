@@ -23,6 +23,7 @@ import (
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
+	"handoff.example/handoff/internal/changes"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/netguard"
@@ -54,6 +55,8 @@ type node struct {
 
 	reload func() ([]config.Change, error)
 	peers  []store.Node // that the store has besides this one
+
+	changes changes.Feed
 }
 
 type sealer struct{}
@@ -73,6 +76,8 @@ func run(ctx context.Context, t *agent.Turn) error {
 		return t.Ask("What?", nil)
 	case word == "form" && t.Cause == agent.CauseMessage && len(t.Messages) == 1 && t.Messages[0].Parts[0].Kind == a2a.PartText:
 		return t.Ask("How many?", a2a.JSON(`{"type":"object","required":["qty"],"properties":{"qty":{"type":"integer"}}}`))
+	case word == "fail":
+		return t.Fail("no")
 	case word == "pay":
 		return t.Authorize("Pay 5 EUR?", "pay")
 	case word == "hold":
@@ -126,8 +131,9 @@ func newNode(t *testing.T) *node {
 	n.specs["peer:supplier"] = &engine.Spec{
 		ID: "peer:supplier", Peer: "supplier", Run: agent.Func(run), Answers: engine.AnswersTask, OnInterrupt: engine.InterruptResume, Claims: time.Hour, Retention: time.Hour,
 	}
+	told := changes.NewStore(st, &n.changes)
 	n.engine = engine.New(engine.Config{
-		Store: st, Node: store.Node{Name: "test/1", Version: "v0", Digest: map[string]string{"lease": "10s"}}, Logger: log, Sealer: sealer{},
+		Store: told, Node: store.Node{Name: "test/1", Version: "v0", Digest: map[string]string{"lease": "10s"}}, Logger: log, Sealer: sealer{},
 		Agents: func(id string) *engine.Spec { return n.specs[id] },
 	})
 	if err := n.engine.Start(t.Context()); err != nil {
@@ -147,8 +153,9 @@ func newNode(t *testing.T) *node {
 		Bus: func() *bus.State {
 			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
 		},
+		Store: told, Changes: &n.changes,
 		Inbox: inbox.New(inbox.Options{
-			Store: st, Scope: store.ForAll(), Engine: n.engine, Agents: func(id string) *engine.Spec { return n.specs[id] }, Logger: log,
+			Store: told, Scope: store.ForAll(), Engine: n.engine, Agents: func(id string) *engine.Spec { return n.specs[id] }, Logger: log,
 			Settings: func() inbox.Settings { return inbox.Settings{} }, Keys: [][]byte{[]byte("key")}, Base: func() string { return "https://agents.example.com" },
 		}),
 		Webhooks: push.New(push.Options{Store: st, Scope: store.ForAll(), Guard: netguard.New(netguard.Policy{}), Logger: log}),
@@ -210,11 +217,28 @@ func (n *node) call(method, path, caller, body string, headers ...string) *answe
 		n.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	b, err := io.ReadAll(response.Body)
+	read := io.ReadAll
+	if strings.HasPrefix(path, "/changes") && response.StatusCode == http.StatusOK {
+		read = readEvent // it does not end
+	}
+	b, err := read(response.Body)
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	return &answer{n.t, response.StatusCode, response.Header, b}
+}
+
+// readEvent reads one server-sent event.
+func readEvent(r io.Reader) ([]byte, error) {
+	var event []byte
+	one := make([]byte, 1)
+	for !bytes.HasSuffix(event, []byte("\n\n")) {
+		if _, err := io.ReadFull(r, one); err != nil {
+			return event, err
+		}
+		event = append(event, one[0])
+	}
+	return event, nil
 }
 
 // ok fails the test unless the answer has that status.

@@ -182,6 +182,9 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 	n.call("GET", "/grants", "operator//op", "").want(http.StatusOK).decode(&list)
 	open := n.items("operator//op", "")
 	success := map[string][]struct{ path, body string }{
+		"GET /me":                        {{"/me", ""}},
+		"GET /changes":                   {{"/changes", ""}, {"/changes?task=" + done, ""}},
+		"GET /overview":                  {{"/overview", ""}},
 		"GET /tasks":                     {{"/tasks?page_size=2&history=10&artifacts", ""}},
 		"GET /tasks/{id}":                {{"/tasks/" + done, ""}, {"/tasks/" + asked, ""}},
 		"DELETE /tasks/{id}":             {{"/tasks/" + toDelete, ""}},

@@ -24,6 +24,9 @@ type operation struct {
 // operations are all there is. Paths with an action come before those without,
 // which match too.
 var operations = []operation{
+	{method: "GET", path: "/me", role: auth.RoleViewer, do: (*call).me},
+	{method: "GET", path: "/changes", role: auth.RoleViewer, do: (*call).followChanges},
+	{method: "GET", path: "/overview", role: auth.RoleViewer, do: (*call).overview},
 	{method: "GET", path: "/tasks", role: auth.RoleViewer, do: (*call).listTasks},
 	{method: "POST", path: "/tasks/{id}:cancel", role: auth.RoleCaller, do: (*call).cancelTask},
 	{method: "POST", path: "/tasks/{id}:retry", role: auth.RoleCaller, do: (*call).retryTask},

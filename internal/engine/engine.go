@@ -368,6 +368,9 @@ func (e *Engine) Draining() bool {
 	return e.draining
 }
 
+// Stopping returns a channel that is closed when the engine takes nothing more.
+func (e *Engine) Stopping() <-chan struct{} { return e.drained }
+
 // Drain stops taking messages, ends the streams, hands over the turns that can
 // be resumed, and waits for the others until ctx ends. Blocking calls are
 // answered when their turn is over.

@@ -13,7 +13,7 @@ type Audits interface {
 	// AppendAudit adds rows, all or none, in their order. Their ids are higher
 	// than any that could be read before.
 	AppendAudit(ctx context.Context, rows []AuditRow) error
-	// Audit returns rows in the order of their ids.
+	// Audit returns rows in the order of their ids, or the newest first.
 	Audit(ctx context.Context, q AuditQuery) ([]AuditRow, error)
 	// ExpireAudit removes rows from before a time, at most limit, and returns how
 	// many it removed.
@@ -31,7 +31,9 @@ type AuditRow struct {
 
 // AuditQuery selects entries of the audit log.
 type AuditQuery struct {
-	After   int64     // the id after which to begin
+	After   int64     // only higher ids
+	Before  int64     // only lower ids; 0: any
+	Newest  bool      // the newest first
 	Since   time.Time // at or after; zero: any
 	Until   time.Time // before; zero: any
 	Subject *string   // nil: any

@@ -108,6 +108,9 @@ type Store interface {
 	// Docs keeps small documents; see there.
 	Docs
 
+	// Scans read for people who look for something; see there.
+	Scans
+
 	// Delete removes a terminal task with all that belongs to it. A task that
 	// is not terminal is ErrConflict.
 	Delete(ctx context.Context, scope Scope, id string) error

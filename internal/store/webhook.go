@@ -71,6 +71,9 @@ type Webhook struct {
 	Tenant  string
 	Owner   string
 	Events  int64 // how many the task has
+	// Next is when something is tried next; zero: nothing is. Only AllWebhooks
+	// fills it in.
+	Next time.Time
 }
 
 // Outcome is what became of a delivery.

@@ -49,7 +49,8 @@ func (s *Store) AppendAudit(ctx context.Context, rows []store.AuditRow) error {
 	})
 }
 
-// Audit returns rows of the audit log in the order of their ids.
+// Audit returns rows of the audit log in the order of their ids, or the newest
+// first.
 func (s *Store) Audit(ctx context.Context, q store.AuditQuery) ([]store.AuditRow, error) {
 	var list []store.AuditRow
 	err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
@@ -79,7 +80,14 @@ func (s *Store) Audit(ctx context.Context, q store.AuditQuery) ([]store.AuditRow
 		if q.Task != "" {
 			query += " AND task > '' AND task = " + args.add([]byte(q.Task))
 		}
-		rows, err := c.Query(ctx, query+" ORDER BY id LIMIT "+args.add(q.Limit), args...)
+		if q.Before > 0 {
+			query += " AND id < " + args.add(q.Before)
+		}
+		query += " ORDER BY id"
+		if q.Newest {
+			query += " DESC"
+		}
+		rows, err := c.Query(ctx, query+" LIMIT "+args.add(q.Limit), args...)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,8 @@ func (s *Store) AppendAudit(ctx context.Context, rows []store.AuditRow) error {
 	return s.write(ctx, func(w *writer, _ time.Time) error { return w.audit(rows) })
 }
 
-// Audit returns rows of the audit log in the order of their ids.
+// Audit returns rows of the audit log in the order of their ids, or the newest
+// first.
 func (s *Store) Audit(ctx context.Context, q store.AuditQuery) ([]store.AuditRow, error) {
 	var list []store.AuditRow
 	err := s.read(ctx, func(c *conn) error {
@@ -62,10 +63,17 @@ func (s *Store) Audit(ctx context.Context, q store.AuditQuery) ([]store.AuditRow
 		if q.Task != "" {
 			add("task > '' AND task = ?", q.Task)
 		}
+		if q.Before > 0 {
+			add("id < ?", q.Before)
+		}
+		order := " ORDER BY id"
+		if q.Newest {
+			order += " DESC"
+		}
 		return unavailable(c.each(ctx, func(v values) bool {
 			list = append(list, scanAudit(v))
 			return true
-		}, query+" ORDER BY id LIMIT ?", append(args, int64(q.Limit))...))
+		}, query+order+" LIMIT ?", append(args, int64(q.Limit))...))
 	})
 	return list, err
 }

@@ -61,6 +61,7 @@ var meant = map[string]bool{
 	"SCAN r":                         true, // lists and claims of operators
 	"SCAN o":                         true, // statistics
 	"USE TEMP B-TREE FOR GROUP BY":   true, // statistics
+	"SCAN w":                         true, // in order, up to a limit
 	"SCAN d":                         true, // in order, up to a limit
 	"SCAN peers":                     true, // a list of few
 	"SCAN g USING INDEX grants_open": true, // in order, up to a limit

@@ -56,6 +56,10 @@ func testAudit(t *testing.T, s store.Store) {
 		{"all", store.AuditQuery{Limit: 100}, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
 		{"a page", store.AuditQuery{Limit: 2}, []int{0, 1}},
 		{"the next page", store.AuditQuery{Limit: 2, After: all[1].ID}, []int{2, 3}},
+		{"the newest", store.AuditQuery{Limit: 2, Newest: true}, []int{11, 10}},
+		{"before those", store.AuditQuery{Limit: 2, Newest: true, Before: all[10].ID}, []int{9, 8}},
+		{"the newest of a subject", store.AuditQuery{Limit: 2, Newest: true, Subject: &ben, Until: hour(9)}, []int{7, 5}},
+		{"before one", store.AuditQuery{Limit: 100, Before: all[2].ID}, []int{0, 1}},
 		{"since", store.AuditQuery{Limit: 100, Since: hour(9)}, []int{9, 10, 11}},
 		{"since, on a later page", store.AuditQuery{Limit: 100, Since: hour(3), After: all[9].ID}, []int{10, 11}},
 		{"until", store.AuditQuery{Limit: 100, Until: hour(2)}, []int{0, 1}},
@@ -179,6 +183,9 @@ func tourAudit(t *testing.T, s store.Store) {
 			for _, subject := range []*string{nil, &ann} {
 				for _, id := range []string{"", "task1"} {
 					if _, err := s.Audit(ctx, store.AuditQuery{Since: since, Until: until, Subject: subject, Task: id, Limit: 10}); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := s.Audit(ctx, store.AuditQuery{Since: since, Until: until, Subject: subject, Task: id, Limit: 10, Newest: true, Before: 9}); err != nil {
 						t.Fatal(err)
 					}
 				}

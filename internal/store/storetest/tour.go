@@ -93,6 +93,7 @@ func Tour(t *testing.T, s store.Store) {
 	}
 	tourDelegations(t, s)
 	tourInbox(t, s)
+	tourScans(t, s)
 	_, err = s.Stats(ctx, time.Time{})
 	check(err)
 	_, err = s.Expire(ctx, 9)
