@@ -337,7 +337,7 @@ func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (_
 	if contextID == "" {
 		contextID = newID()
 	}
-	m := &meta{Caller: q.Caller, Accept: q.Config.AcceptedOutputModes, Metadata: q.Metadata, Extensions: q.Extensions, Traceparent: traceparent(ctx)}
+	m := &meta{Caller: q.Caller, Accept: q.Config.AcceptedOutputModes, Metadata: q.Metadata, Extensions: q.Extensions}
 	message := *q.Message
 	id := q.ID
 	if id == "" {
@@ -346,6 +346,7 @@ func (e *Engine) newTask(ctx context.Context, q *Request, claim *store.Claim) (_
 	if q.Delegation != nil && q.Delegation.ID != "" {
 		id = q.Delegation.ID
 	}
+	m.Traceparent = e.started(ctx, id, q.Spec.ID)
 	if m.Lineage, err = e.lineageIn(q); err != nil {
 		return nil, err
 	}
@@ -562,7 +563,9 @@ func (e *Engine) append(ctx context.Context, q *Request, row *store.Task, claim 
 	a := &accepted{id: row.ID, number: c.After.Messages, seq: c.Events[len(c.Events)-1].Seq}
 	if ticket != nil {
 		e.cfg.Observer.StateChanged(q.Spec.ID, a2a.StateWorking.String())
+		links := e.waited(ctx, row)
 		e.goOn(ticket, c.After, q.Spec, func(r *run) {
+			r.links = links
 			if r.cause = agent.CauseMessage; given != nil {
 				r.cause, r.grant = agent.CauseGrant, given
 			}

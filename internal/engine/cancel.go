@@ -75,6 +75,9 @@ func (e *Engine) end(ctx context.Context, row *store.Task, state a2a.TaskState, 
 	e.published(row.ID, c.Events)
 	e.jobsMade(c.Jobs)
 	e.cfg.Observer.StateChanged(row.Agent, state.String())
+	if row.Lease == 0 {
+		e.waited(ctx, row)
+	}
 	return nil
 }
 

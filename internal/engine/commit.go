@@ -96,6 +96,7 @@ func (r *run) insert(c *store.Change, o outcome) error {
 	}
 	r.born = c.At
 	r.setRow(row)
+	r.parked(c, o)
 	r.show(c, updates)
 	r.e.cfg.Observer.TaskCreated(r.spec.ID)
 	r.settle()
@@ -127,6 +128,7 @@ func (r *run) write(c *store.Change, o outcome) error {
 		r.blur() // another node has written to the task in between
 	}
 	r.setRow(c.After)
+	r.parked(c, o)
 	r.show(c, o.updates)
 	return nil
 }

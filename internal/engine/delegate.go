@@ -124,7 +124,7 @@ func (e *Engine) makeChild(ctx context.Context, row *store.Task, id string) erro
 	if d.Skill != "" {
 		q.Message.Metadata = a2a.WithMember(d.Metadata, "skillId", quote(nil, d.Skill))
 	}
-	a, err := e.create(withTraceparent(ctx, m.Traceparent), q, nil, false)
+	a, err := e.create(e.below(ctx, m, row), q, nil, false)
 	if err != nil {
 		return err
 	}

@@ -198,6 +198,7 @@ type Engine struct {
 	// sealed are interrupted tasks that wait for a key, with when they are tried
 	// again. The recovery alone has them.
 	sealed   map[string]time.Time
+	parks    parkings
 	draining bool
 	closing  bool // the grace period is over
 

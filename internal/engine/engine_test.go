@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"handoff.example/handoff/a2a"
@@ -53,6 +54,7 @@ type bench struct {
 	sealer engine.Sealer
 	bounds engine.DelegationLimits // zero: the default
 	claim  time.Duration           // of a job; 0: the default
+	tracer trace.Tracer            // nil: no traces
 
 	mu      sync.Mutex
 	recalls []string // tasks whose peers were to be told of their end
@@ -93,7 +95,7 @@ func (b *bench) open() {
 		Agents:  func(id string) *engine.Spec { return b.specs[id] },
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		JobsDue: func(at time.Time) { b.jobs.Due(at) },
-		Sealer:  b.sealer,
+		Sealer:  b.sealer, Tracer: b.tracer,
 		Delegations: func() engine.DelegationLimits {
 			if b.bounds == (engine.DelegationLimits{}) {
 				return engine.DefaultDelegationLimits

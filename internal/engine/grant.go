@@ -166,6 +166,10 @@ func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Cha
 	e.published(row.ID, c.Events)
 	e.jobsMade(c.Jobs)
 	e.cfg.Observer.StateChanged(row.Agent, a2a.StateWorking.String())
-	e.goOn(ticket, c.After, spec, prepare)
+	links := e.waited(ctx, row)
+	e.goOn(ticket, c.After, spec, func(r *run) {
+		r.links = links
+		prepare(r)
+	})
 	return nil
 }

@@ -222,7 +222,7 @@ func (e *Engine) take(ctx context.Context, row *store.Task, spec *Spec, cause ca
 	}
 	e.log.InfoContext(ctx, "An interrupted turn goes on", "task", row.ID, "agent", row.Agent, "turn", row.Turn, "attempt", attempt)
 	e.goOn(ticket, c.After, spec, func(r *run) {
-		r.redo = redo
+		r.redo, r.links = redo, resumed(row)
 		r.cause, r.grant, r.outcome = cause.kind, cause.grant, cause.outcome
 	})
 	return nil

@@ -9,8 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/span"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -36,6 +39,7 @@ type run struct {
 	outcome *agent.Outcome
 	input   []a2a.Message   // of this turn
 	redo    map[string]bool // artifacts that a dead attempt of the turn may have begun
+	links   []trace.Link    // of the span of the next turn
 
 	handedOver bool // to another node, once the turn has returned
 
@@ -207,7 +211,7 @@ func (r *run) halt(reason error) {
 // turn runs one turn to its end and reports whether another follows at once.
 func (r *run) turn() (again bool) {
 	began := time.Now()
-	ctx := r.e.traced(r.meta, r.id, r.row.Turn)
+	ctx := r.e.traced(r)
 	ctx, cancel := context.WithCancelCause(ctx)
 	r.mu.Lock()
 	r.ctx, r.cancel = ctx, cancel
@@ -238,7 +242,7 @@ func (r *run) turn() (again bool) {
 	r.e.cfg.Observer.TurnStarted(r.spec.ID, r.row.Attempt)
 
 	finished := make(chan struct{})
-	go r.execute(ctx, r.info(), finished)
+	go r.execute(ctx, r.info(ctx), finished)
 	again = r.loop()
 	cancel(nil)
 	r.stopTimers()
@@ -246,7 +250,7 @@ func (r *run) turn() (again bool) {
 	if r.handedOver {
 		r.release()
 	}
-	endSpan(ctx)
+	r.endTurn(ctx)
 	r.e.cfg.Observer.TurnEnded(r.spec.ID, time.Since(began))
 	return again
 }
@@ -291,13 +295,13 @@ func (r *run) call(ctx context.Context, info agent.Info) (err error) {
 	return r.spec.Run.Run(ctx, agent.NewTurn(ctx, info, r))
 }
 
-func (r *run) info() agent.Info {
+func (r *run) info(ctx context.Context) agent.Info {
 	info := agent.Info{
 		Agent: r.spec.ID, TaskID: r.id, ContextID: r.row.Context,
 		Number: r.row.Turn, Attempt: r.row.Attempt, Done: r.row.Done,
 		Cause: r.cause, Messages: r.input, Grant: r.grant, Outcome: r.outcome, State: r.private,
 		Caller: r.meta.Caller, Accept: r.meta.Accept, Metadata: r.meta.Metadata, Extensions: r.meta.Extensions,
-		Skills: r.spec.skillsOf(&r.meta.Caller), Traceparent: r.meta.Traceparent,
+		Skills: r.spec.skillsOf(&r.meta.Caller), Traceparent: span.Traceparent(ctx),
 	}
 	if len(r.input) > 0 {
 		newest := &r.input[len(r.input)-1]
@@ -550,7 +554,7 @@ func (r *run) ending(failure error) agent.Step {
 
 // begin starts the next turn of the same run with the messages that wait.
 func (r *run) begin() error {
-	c := &store.Change{Set: r.e.nextTurn(r.row.Turn, true)}
+	c, last := &store.Change{Set: r.e.nextTurn(r.row.Turn, true)}, before(r.meta, &r.row)
 	if err := r.write(c, outcome{events: []store.Event{statusEvent(r.id, r.row.Context, a2a.StateWorking, nil, nil)}}); err != nil {
 		return err
 	}
@@ -559,6 +563,7 @@ func (r *run) begin() error {
 		return err
 	}
 	r.cause, r.grant, r.outcome, r.input = agent.CauseMessage, nil, nil, input
+	r.links = []trace.Link{last}
 	return nil
 }
 
