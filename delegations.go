@@ -57,7 +57,9 @@ func (n *Node) reachable() string {
 // that does not answer holds up nobody else.
 func (n *Node) handleDelegations(runner *job.Runner) {
 	runner.Long(ledger.JobPoll, func(ctx context.Context, j *store.Job) error { return n.ledger.Poll(ctx, j) })
-	runner.Long(store.JobRecall, func(ctx context.Context, j *store.Job) error { return n.ledger.Recall(ctx, j) })
+	runner.Long(store.JobRecall, func(ctx context.Context, j *store.Job) error {
+		return n.ledger.Recall(n.engine.Traced(ctx, j.Task), j)
+	})
 }
 
 // toPeer returns the agent that hands everything to a peer.

@@ -124,10 +124,10 @@ func (n *Node) assemble(c *config.Config) error {
 	if err := n.openBus(c); err != nil {
 		return err
 	}
-	if err := n.openCatalog(c, guard, keys.sealer); err != nil {
+	if n.tracing, err = telemetry.NewTracing(context.Background(), traceConfig(c, n.opts.Version)); err != nil {
 		return err
 	}
-	if n.tracing, err = telemetry.NewTracing(context.Background(), traceConfig(c, n.opts.Version)); err != nil {
+	if err := n.openCatalog(c, guard, keys.sealer); err != nil {
 		return err
 	}
 	cfg := engine.Config{

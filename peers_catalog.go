@@ -23,7 +23,7 @@ func (n *Node) openCatalog(c *config.Config, guard *netguard.Guard, sealer *auth
 			return err
 		}
 	}
-	opts := peer.Options{Store: n.store, Guard: guard, BaseURL: n.URL, Logger: n.log, Inbox: cardInbox{n}}
+	opts := peer.Options{Store: n.store, Guard: guard, BaseURL: n.URL, Logger: n.log, Inbox: cardInbox{n}, Tracer: n.tracing.Tracer}
 	if sealer != nil {
 		opts.Sealer = sealer
 	}

@@ -25,7 +25,7 @@ func (n *Node) newWebhooks(c *config.Config, guard *netguard.Guard, sealer *auth
 	w := c.Webhooks
 	opts := push.Options{
 		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Guard: guard, AllowHTTP: w.AllowHTTP,
-		Due: n.jobs.Due, Version: n.opts.Version, Logger: n.log, Observer: n.metrics, Tracer: n.tracing.Tracer,
+		Due: n.jobs.Due, Version: n.opts.Version, Logger: n.log, Observer: n.metrics, Tracer: n.tracing.Tracer, Traced: n.engine.Traced,
 		Limits: push.Limits{Retry: w.Retry.Std(), Timeout: w.Timeout.Std(), PerTask: w.PerTask, PerTarget: w.PerTarget},
 		Encode: n.encodePush,
 		Issuer: n.URL, Signer: n.pushSigner, JWKS: func() string { return n.Config().SigningJKU() },

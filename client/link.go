@@ -18,6 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+
 	"handoff.example/handoff/a2a"
 )
 
@@ -115,6 +117,7 @@ func (l *link) newRequest(ctx context.Context, c *call) (*http.Request, error) {
 		return nil, l.fail(c, KindRefused, false, errors.New("the address or the method is not valid"))
 	}
 	req.Header = l.headers(c)
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header))
 	if l.credentials != nil {
 		if err := l.credentials.Apply(ctx, req); err != nil {
 			return nil, l.fail(c, KindCredentials, false, fmt.Errorf("apply credentials: %w", err))

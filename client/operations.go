@@ -258,15 +258,24 @@ func (c *Client) unary(ctx context.Context, limit time.Duration, r *request, out
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
 		defer cancel()
 	}
-	return c.attempt(ctx, func(route *route) error { return route.unary(ctx, r, out) })
+	ctx, end := c.traced(ctx, r)
+	err := c.attempt(ctx, func(route *route) error { return route.unary(ctx, r, out) })
+	end(err)
+	return err
 }
 
 func (c *Client) stream(ctx context.Context, r *request) (*Stream, error) {
 	var s *Stream
+	ctx, end := c.traced(ctx, r)
 	err := c.attempt(ctx, func(route *route) (err error) {
 		s, err = route.stream(ctx, r)
 		return err
 	})
+	if err != nil || s.source == nil {
+		end(err)
+	} else {
+		context.AfterFunc(s.source.ctx, func() { end(nil) })
+	}
 	if err != nil {
 		return nil, err
 	}

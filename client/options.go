@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"handoff.example/handoff/a2a"
 )
 
@@ -95,6 +97,11 @@ type Options struct {
 	// signature covers. Its error refuses the card, as the cause of a
 	// *CardError. Nil takes cards as they are.
 	VerifyCard func(ctx context.Context, card []byte) ([]byte, error)
+
+	// Tracer makes a span for each operation whose context is a part of a trace;
+	// nil: none. The W3C trace context of an operation goes with its request in
+	// either case.
+	Tracer trace.Tracer
 
 	// Cards keeps the cards that were found; nil asks for them every time.
 	Cards *CardCache

@@ -60,11 +60,11 @@ func (x *exchange) run(c *call) {
 	if c.message == nil {
 		c.message = m
 	}
+	x.begin(c)
 	if c.target.Local != nil {
 		x.local(c)
 		return
 	}
-	x.begin(c)
 	if state, ours := keptState(m); ours { // which was admitted when it began (GWY-03)
 		x.resumeKept(c, &Terms{}, state)
 		return
@@ -166,7 +166,7 @@ func (x *exchange) request(c *call, terms *Terms) *upstream.Request {
 		caps.Tasks = true
 		m = m.WithMeta(mcp.MetaCapabilities, caps.AppendJSON(nil))
 	}
-	m, header := x.traced(m, x.handedOn())
+	m, header := x.traced(c, m, x.handedOn())
 	return &upstream.Request{Message: m, Header: header, Caller: &x.caller, Timeout: terms.Timeout}
 }
 

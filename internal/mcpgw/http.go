@@ -245,7 +245,8 @@ type exchange struct {
 	out     *sink        // of an answer that may become a stream; nil: none yet
 	base    context.Context
 	session *session // of a legacy client
-	span    trace.Span
+	span    trace.Span        // of the request
+	sent    trace.Span        // of what a server is asked for it; nil: nothing yet
 	trace   trace.SpanContext // that the call is a part of
 	batch   *batch            // that the message came with; nil: alone
 

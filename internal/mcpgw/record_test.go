@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/mcp"
@@ -162,7 +163,30 @@ func TestTraces(t *testing.T) {
 	if strings.Contains(calls[1], "baggage") || strings.Contains(calls[1], "b7ad6b7169203331") || !strings.Contains(calls[1], `"traceparent":"00-`+id) || !strings.HasPrefix(s.heads[1].Get("Traceparent"), "00-"+id) {
 		t.Errorf("got %s %v", calls[1], s.heads[1])
 	}
-	if list := spans.GetSpans(); len(list) != 3 || list[1].SpanContext.TraceID().String() != id || list[1].Parent.SpanID().String() != "b7ad6b7169203331" || list[1].Name != "tools/call echo" {
-		t.Errorf("got %v", list)
+	list := spans.GetSpans()
+	if len(list) != 6 {
+		t.Fatalf("got %v", list)
 	}
+	sent, served := list[2], list[3] // a client's span ends first
+	if served.SpanContext.TraceID().String() != id || served.Parent.SpanID().String() != "b7ad6b7169203331" || served.Name != "tools/call echo" || served.SpanKind != trace.SpanKindServer {
+		t.Errorf("got %v", served)
+	}
+	if sent.Parent.SpanID() != served.SpanContext.SpanID() || sent.SpanKind != trace.SpanKindClient || !strings.Contains(calls[1], sent.SpanContext.SpanID().String()) {
+		t.Errorf("got %v", sent)
+	}
+	for _, want := range []string{"{gen_ai.tool.name echo}", "{gen_ai.operation.name execute_tool}", "{mcp.method.name tools/call}", "{rpc.system.name jsonrpc}"} {
+		for _, s := range []tracetest.SpanStub{sent, served} {
+			if text := attributesOf(s); !strings.Contains(text, want) {
+				t.Errorf("%s has no %s", text, want)
+			}
+		}
+	}
+}
+
+func attributesOf(s tracetest.SpanStub) string {
+	var b strings.Builder
+	for _, a := range s.Attributes {
+		fmt.Fprintf(&b, "{%s %s}", a.Key, a.Value.String())
+	}
+	return b.String()
 }

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
@@ -42,6 +44,7 @@ type entry struct {
 	source   func() ([]byte, error) // of a card in a file or written out; nil for one at a URL
 	way      *way
 	http     *http.Client // over way
+	tracer   trace.Tracer // nil: no traces
 	verifier *card.Verifier
 	cards    *client.CardCache
 	tokens   *tokens
@@ -67,7 +70,7 @@ type current struct {
 
 // newEntry makes a peer of its configuration. Paths in it are made whole by path.
 func (d *Directory) newEntry(name string, c *config.Peer, path func(string) string, added bool) (*entry, error) {
-	e := &entry{name: name, config: c, added: added, path: path, cards: &client.CardCache{}, fetching: make(chan struct{}, 1)}
+	e := &entry{name: name, config: c, added: added, path: path, tracer: d.opts.Tracer, cards: &client.CardCache{}, fetching: make(chan struct{}, 1)}
 	texts := append([]string{c.URL}, c.Origins...)
 	file, isFile := c.Card.File()
 	switch {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
@@ -51,6 +53,8 @@ type Options struct {
 	BaseURL func() string
 	// Logger is told what an operator should know; nil: slog.Default().
 	Logger *slog.Logger
+	// Tracer makes spans for calls of peers that are a part of a trace; nil: none.
+	Tracer trace.Tracer
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
@@ -371,6 +375,7 @@ func (e *entry) options() client.Options {
 	opts := client.Options{
 		HTTPClient: e.http, Extensions: c.Extensions, Transports: c.Transports, NoFiles: true,
 		IdleTimeout: c.Quiet.Std(), CallTimeout: c.AnswerTimeout.Std(), ResponseTimeout: c.AnswerTimeout.Std(),
+		Tracer: e.tracer,
 		VerifyCard: func(ctx context.Context, data []byte) ([]byte, error) {
 			v, err := e.verifier.Verify(ctx, data)
 			if err != nil {

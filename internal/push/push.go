@@ -113,6 +113,9 @@ type Options struct {
 	Logger   *slog.Logger // nil: slog.Default()
 	Observer Observer     // nil: nobody
 	Tracer   trace.Tracer // nil: no traces
+	// Traced returns a context as a part of the trace of a task; nil: pushes are
+	// traces of their own.
+	Traced func(ctx context.Context, task string) context.Context
 }
 
 // Service keeps webhooks and delivers to them. It is safe for concurrent use.

@@ -24,6 +24,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/netguard"
+	"handoff.example/handoff/internal/span"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -53,6 +54,11 @@ const (
 	refused          // and will probably not succeed later
 	gone             // the receiver wants nothing more
 )
+
+// String names the verdict.
+func (v verdict) String() string {
+	return [...]string{"accepted", "failed", "refused", "gone"}[v]
+}
 
 // try is the outcome of one try to send an event.
 type try struct {
@@ -263,12 +269,22 @@ func (s *Service) traced(ctx context.Context, hook *store.Webhook, event *store.
 	if s.opts.Tracer == nil {
 		return ctx, func(try) {}
 	}
-	ctx, span := s.opts.Tracer.Start(ctx, "push", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("a2a.task.id", hook.Task), attribute.Int64("handoff.event", event.Seq), attribute.String("server.address", originOf(hook.URL))))
+	if s.opts.Traced != nil {
+		ctx = s.opts.Traced(ctx, hook.Task)
+	}
+	attributes := []attribute.KeyValue{
+		span.Task.String(hook.Task), span.AgentID.String(hook.Agent),
+		attribute.String("http.request.method", http.MethodPost), attribute.Int64("handoff.event", event.Seq),
+	}
+	if u, err := url.Parse(hook.URL); err == nil {
+		attributes = append(attributes, span.Server.String(u.Hostname()))
+	}
+	ctx, sent := s.opts.Tracer.Start(ctx, "A2A push", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 	return ctx, func(t try) {
 		if t.verdict != accepted {
-			span.SetStatus(codes.Error, t.reason)
+			sent.SetStatus(codes.Error, t.reason)
+			sent.SetAttributes(span.ErrorType.String(t.verdict.String()))
 		}
-		span.End()
+		sent.End()
 	}
 }

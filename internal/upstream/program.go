@@ -74,11 +74,28 @@ func (p *program) do(ctx context.Context, r *Request) (Answer, error) {
 	if err != nil {
 		return nil, p.asError(err)
 	}
+	r = withTrace(r)
 	if !mcp.IsModern(revision) {
 		return p.legacy(ctx, r)
 	}
 	p.health.speaks(revision)
 	return p.modernDo(ctx, r, false)
+}
+
+// withTrace has the message of a request name the trace that it is a part of, since
+// a process gets no headers (OBS-02; SEP-414).
+func withTrace(r *Request) *Request {
+	parent := r.Header.Get("Traceparent")
+	if parent == "" || r.Message.MetaValue(mcp.MetaTraceparent) != nil {
+		return r
+	}
+	quoted, err := jsontext.AppendQuote(nil, parent)
+	if err != nil {
+		return r // it is no text, and so no trace
+	}
+	traced := *r
+	traced.Message = r.Message.WithMeta(mcp.MetaTraceparent, quoted)
+	return &traced
 }
 
 func (t *target) asError(err error) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,6 +73,19 @@ func TestModernStdio(t *testing.T) {
 	got = must(t, s, request(mcp.MethodCallTool, `{"name":"ask","arguments":{}}`, `{"elicitation":{}}`))
 	if got.Response.ResultType != mcp.ResultInputRequired {
 		t.Errorf("got %s", got.Response.Body)
+	}
+}
+
+// A process has no headers: its message says which trace it is a part of (OBS-02).
+func TestTraceStdio(t *testing.T) {
+	t.Parallel()
+	for _, era := range []string{"modern", "legacy"} {
+		s := only(t, servers(t, part(t, era), upstream.Options{}))
+		r := call("echo", `{"text":"trace"}`)
+		r.Header = http.Header{"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}
+		if got := must(t, s, r); !strings.Contains(string(got.Response.Body), "within 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") {
+			t.Errorf("%s: got %s", era, got.Response.Body)
+		}
 	}
 }
 

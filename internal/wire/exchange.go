@@ -19,6 +19,7 @@ import (
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/span"
 )
 
 // The parameters of the operations, by short names.
@@ -144,8 +145,7 @@ func (x *exchange) traced(name string) context.Context {
 	if x.h.opts.Tracer != nil {
 		ctx, x.span = x.h.opts.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 			attribute.String("http.request.method", x.r.Method),
-			attribute.String("handoff.agent", x.agent.Spec.ID),
-			attribute.String("handoff.request.id", x.id),
+			span.RPCMethod.String(x.op.String()), span.AgentID.String(x.agent.Spec.ID), span.Agent.String(x.agent.Spec.ID), span.Request.String(x.id),
 		))
 	}
 	return ctx
@@ -338,8 +338,17 @@ func (x *exchange) log() {
 	}
 	if x.span != nil {
 		x.span.SetAttributes(attribute.Int("http.response.status_code", x.status), attribute.String("a2a.code", x.code))
+		if b := x.binding(); b == "jsonrpc" || b == "grpc" {
+			x.span.SetAttributes(span.RPCSystem.String(b), span.RPCStatus.String(x.code))
+		}
 		if x.task != "" {
-			x.span.SetAttributes(attribute.String("a2a.task.id", x.task))
+			x.span.SetAttributes(span.Task.String(x.task))
+		}
+		if x.context != "" {
+			x.span.SetAttributes(span.Conversation.String(x.context))
+		}
+		if x.code != codeOK {
+			x.span.SetAttributes(span.ErrorType.String(x.code))
 		}
 		if x.status >= http.StatusInternalServerError || x.code == a2a.CodeInternal.String() {
 			x.span.SetStatus(codes.Error, x.code)

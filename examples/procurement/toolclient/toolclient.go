@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // IdempotencyKey is the member of _meta under which a call has its idempotency key.
@@ -106,8 +107,15 @@ func (s Server) once(ctx context.Context, tool, idempotencyKey string, arguments
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 	params := &mcp.CallToolParams{Name: tool, Arguments: arguments}
+	params.Meta = mcp.Meta{}
 	if idempotencyKey != "" {
-		params.Meta = mcp.Meta{IdempotencyKey: idempotencyKey}
+		params.Meta[IdempotencyKey] = idempotencyKey
+	}
+	// The call is a part of the trace of the turn that makes it.
+	parent := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, parent)
+	for name, value := range parent {
+		params.Meta[name] = value
 	}
 	result, err := session.CallTool(ctx, params)
 	if err != nil {
