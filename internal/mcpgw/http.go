@@ -244,7 +244,7 @@ type exchange struct {
 	status  int          // that was sent; 0: nothing yet
 	out     *sink        // of an answer that may become a stream; nil: none yet
 	base    context.Context
-	session *session // of a legacy client
+	session *session          // of a legacy client
 	span    trace.Span        // of the request
 	sent    trace.Span        // of what a server is asked for it; nil: nothing yet
 	trace   trace.SpanContext // that the call is a part of

@@ -74,6 +74,13 @@ func TestMetrics(t *testing.T) {
 
 func TestTracesReachACollector(t *testing.T) {
 	t.Parallel()
+	for _, path := range []string{"", "/", "/v1/traces"} {
+		t.Run(path, func(t *testing.T) { reachesACollector(t, path) })
+	}
+}
+
+func reachesACollector(t *testing.T, path string) {
+	t.Parallel()
 	got := make(chan string, 1)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -81,7 +88,7 @@ func TestTracesReachACollector(t *testing.T) {
 	}))
 	defer collector.Close()
 	tracing, err := NewTracing(context.Background(), TraceConfig{
-		Endpoint: collector.URL + "/v1/traces", Headers: map[string]string{"X-Key": "secret"}, Service: "node-7", Ratio: 1,
+		Endpoint: collector.URL + path, Headers: map[string]string{"X-Key": "secret"}, Service: "node-7", Ratio: 1,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -15,7 +16,7 @@ import (
 
 // TraceConfig says where traces go.
 type TraceConfig struct {
-	Endpoint string // URL of an OTLP/HTTP collector; "": no traces
+	Endpoint string // URL of an OTLP/HTTP collector, or of its /v1/traces; "": no traces
 	Headers  map[string]string
 	Service  string
 	Version  string
@@ -35,7 +36,7 @@ func NewTracing(ctx context.Context, cfg TraceConfig) (*Tracing, error) {
 	if cfg.Endpoint == "" {
 		return &Tracing{stop: func(context.Context) error { return nil }}, nil
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(cfg.Endpoint), otlptracehttp.WithHeaders(cfg.Headers))
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(signal(cfg.Endpoint)), otlptracehttp.WithHeaders(cfg.Headers))
 	if err != nil {
 		return nil, fmt.Errorf("create trace exporter: %w", err)
 	}
@@ -47,6 +48,16 @@ func NewTracing(ctx context.Context, cfg TraceConfig) (*Tracing, error) {
 			attribute.String("service.name", cfg.Service), attribute.String("service.version", cfg.Version))),
 	)
 	return &Tracing{Tracer: provider.Tracer(name), stop: provider.Shutdown}, nil
+}
+
+// signal returns where a collector takes traces: below its URL, unless that has a
+// path already.
+func signal(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Path != "" && u.Path != "/" {
+		return endpoint
+	}
+	return u.JoinPath("v1", "traces").String()
 }
 
 // Stop sends what is left and ends the tracing.
