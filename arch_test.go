@@ -14,6 +14,7 @@ import (
 var floors = map[string]int{
 	"cmd/handoff":               8,
 	"":                          7,
+	"internal/console":          6,
 	"internal/api":              5,
 	"internal/backend":          5,
 	"internal/ledger":           5,

@@ -28,6 +28,7 @@ import (
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/changes"
+	"handoff.example/handoff/internal/console"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
 	"handoff.example/handoff/internal/job"
@@ -56,6 +57,8 @@ type Node struct {
 	engine    *engine.Engine
 	heard     *ear
 	apiKeys   *auth.Keys
+	sessions  *auth.Sessions // of people with a browser
+	sealer    *auth.Sealer   // nil without a secret key
 	meter     *auth.Meter
 	streams   *wire.Streams
 	audit     *audit.Log
@@ -171,6 +174,7 @@ func (n *Node) assemble(c *config.Config) error {
 	n.jobs.Long(bridge.JobRecall, n.gateway.calls.Recall)
 	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
+	n.openSessions(keys.sealer)
 	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
 	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.decideCard})
 	n.jobs.Long(store.JobInbox, n.inbox.Remind)
@@ -439,8 +443,9 @@ func (n *Node) Config() *Config { return n.current.Load().config }
 
 // URL returns where the node is reached, without a slash at its end: its public
 // URL, or else where it listens on this machine.
-func (n *Node) URL() string {
-	c := n.Config()
+func (n *Node) URL() string { return n.urlOf(n.Config()) }
+
+func (n *Node) urlOf(c *config.Config) string {
 	if c.PublicURL != "" {
 		return strings.TrimSuffix(c.PublicURL, "/")
 	}
@@ -470,15 +475,24 @@ func (n *Node) setHandler(c *config.Config) error {
 		return err
 	}
 	n.audit.Set(auditSettings(&c.Audit))
-	handler := strict(c, n.newHandler(c, callers))
+	served, err := n.newHandler(c, callers)
+	if err != nil {
+		return err
+	}
+	handler := strict(c, served)
 	n.handler.Store(&handler)
 	return nil
 }
 
 // newHandler puts together what the node serves.
-func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) http.Handler {
-	challenger, _ := authenticator.(auth.Challenger)
-	authenticator = n.meter.Limit(authenticator, requestRates(&c.Limits))
+func (n *Node) newHandler(c *config.Config, credentials auth.Authenticator) (http.Handler, error) {
+	challenger, _ := credentials.(auth.Challenger)
+	authenticator := n.meter.Limit(credentials, requestRates(&c.Limits))
+	people := n.meter.Limit(n.sessions.Authenticator(credentials, browser(c)), requestRates(&c.Limits))
+	pages, err := n.newConsole(c, people, credentials)
+	if err != nil {
+		return nil, err
+	}
 	agentsHandler := wire.NewHandler(wire.Options{
 		Engine: n.engine, Webhooks: n.webhooks, Agents: func() *wire.Set { return n.current.Load().set },
 		Auth: authenticator, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request, Limited: n.metrics.Limited, Audit: n.audit,
@@ -488,7 +502,7 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 	})
 	n.wires = append(n.wires, agentsHandler)
 	tools := n.gateway.serve(c, authenticator, trusts(c))
-	nodeAPI := n.apiHandler(authenticator)
+	nodeAPI := n.apiHandler(people)
 	receiver := n.ledger.Receiver()
 	// No ServeMux: it would redirect unclean paths, which no client expects.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -499,6 +513,8 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 			n.serveReady(w, r)
 		case strings.HasPrefix(path, "/api/v1/"):
 			nodeAPI.ServeHTTP(w, r)
+		case strings.HasPrefix(path+"/", console.Prefix):
+			pages.ServeHTTP(w, r)
 		case isMCP(path) && n.Config().MCPEnabled():
 			tools.ServeHTTP(w, r)
 		case strings.HasPrefix(path, inbox.Prefix):
@@ -518,17 +534,20 @@ func (n *Node) newHandler(c *config.Config, authenticator auth.Authenticator) ht
 		default:
 			agentsHandler.ServeHTTP(w, r)
 		}
-	})
+	}), nil
 }
 
 // apiHandler returns the node's API for callers that the authenticator knows.
-func (n *Node) apiHandler(a auth.Authenticator) http.Handler {
+func (n *Node) apiHandler(a auth.Authenticator) http.Handler { return n.apiHandlerFor(a, n.log) }
+
+func (n *Node) apiHandlerFor(a auth.Authenticator, log *slog.Logger) http.Handler {
 	return api.New(api.Options{
-		Engine: n.engine, Delegator: delegator{n}, Delegations: n.store, Webhooks: n.webhooks, Inbox: n.inbox, Auth: a, Logger: n.log, Version: n.opts.Version,
+		Engine: n.engine, Delegator: delegator{n}, Delegations: n.store, Webhooks: n.webhooks, Inbox: n.inbox, Auth: a, Logger: log, Version: n.opts.Version,
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog, Tools: n.gateway.directory,
 		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,
 		Store: n.store, Changes: &n.changes,
+		ConsoleLink: func(ctx context.Context) (string, time.Time, error) { return n.ConsoleLink(ctx, "") },
 	})
 }
 

@@ -225,7 +225,7 @@ type admin struct{}
 
 // Authenticate returns the local admin.
 func (admin) Authenticate(*http.Request) (Principal, error) {
-	return Principal{Subject: "local admin", Issuer: "socket", Role: RoleAdmin, Local: true}, nil
+	return Principal{Subject: "local admin", Issuer: auth.IssuerSocket, Role: RoleAdmin, Local: true}, nil
 }
 
 var _ auth.Authenticator = admin{}

@@ -89,6 +89,9 @@ type Config struct {
 	// What waits for a person.
 	Inbox Inbox `yaml:"inbox"`
 
+	// The web pages for the people of the node, at /console/.
+	Console Console `yaml:"console"`
+
 	// Which web pages may call the node from a browser.
 	CORS CORS `yaml:"cors"`
 

@@ -97,6 +97,7 @@ func (c *Config) validate() *validator {
 	v.signing()
 	v.webhooks()
 	v.inbox()
+	v.console()
 	v.cors()
 	v.telemetry()
 	v.agents()

@@ -111,6 +111,7 @@ func newRoot(a *app) *cobra.Command {
 		newInitCommand,
 		newCheckCommand,
 		newServeCommand,
+		newConsoleCommand,
 		newReloadCommand,
 		newBackupCommand,
 		newRestoreCommand,

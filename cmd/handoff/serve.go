@@ -75,7 +75,9 @@ func (a *app) serve(ctx context.Context, f *nodeFlags) error {
 	if node.Config().TLS != nil {
 		scheme = "https://"
 	}
-	logAgents(node, log, scheme+localAddress(listener.Addr().String()))
+	base := scheme + localAddress(listener.Addr().String())
+	logAgents(node, log, base)
+	a.printConsole(ctx, node, log, base, listener.Addr())
 	return node.Serve(ctx, listener)
 }
 

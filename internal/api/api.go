@@ -67,6 +67,9 @@ type Options struct {
 	Limited func(limit string)
 	// Metrics serves what there is to measure; nil: nothing.
 	Metrics http.Handler
+	// ConsoleLink makes a link that signs its reader in to the console, once; nil:
+	// there is no console.
+	ConsoleLink func(ctx context.Context) (link string, expires time.Time, err error)
 	// Base returns the URL at which this machine reaches the node, without a
 	// slash at its end, for requests that come over the admin socket; nil:
 	// made of the configuration.

@@ -94,6 +94,9 @@ func callerOf(r *http.Request) (auth.Principal, error) {
 	role, rest, ok := strings.Cut(r.Header.Get("X-Caller"), "/")
 	tenant, subject, _ := strings.Cut(rest, "/")
 	p := auth.Principal{Tenant: tenant, Subject: subject, Issuer: "test"}
+	if subject == "root" {
+		p.Issuer = auth.IssuerSocket
+	}
 	switch {
 	case !ok:
 		return p, &auth.Refusal{Err: a2a.Errorf(a2a.CodeUnauthenticated, "Authentication is required"), Challenges: []string{"Bearer"}}
@@ -159,7 +162,10 @@ func newNode(t *testing.T) *node {
 			Settings: func() inbox.Settings { return inbox.Settings{} }, Keys: [][]byte{[]byte("key")}, Base: func() string { return "https://agents.example.com" },
 		}),
 		Webhooks: push.New(push.Options{Store: st, Scope: store.ForAll(), Guard: netguard.New(netguard.Policy{}), Logger: log}),
-		Keys:     auth.NewKeys(st, log), Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		ConsoleLink: func(context.Context) (string, time.Time, error) {
+			return "http://127.0.0.1:8080/console/?once=secret", time.Now(), nil
+		},
+		Keys: auth.NewKeys(st, log), Backup: st.Backup, Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 			_, _ = io.WriteString(w, "handoff_tasks 1\n")
 		}),

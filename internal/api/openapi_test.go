@@ -210,6 +210,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"GET /mcp/explain":               {{"/mcp/explain?tool=order&as=alice", ""}, {"/mcp/explain?tool=erp.post", ""}},
 		"GET /mcp/held":                  {{"/mcp/held", ""}},
 		"POST /mcp/held:approve":         {{"/mcp/held:approve", `{"server":"erp","tool":"order","digest":"sha256:2"}`}},
+		"POST /console-links":            {{"/console-links", "{}"}, {"/console-links", ""}},
 		"POST /reload":                   {{"/reload", "{}"}},
 		"POST /backup":                   {{"/backup", `{"file":"` + filepath.Join(t.TempDir(), "b.db") + `"}`}},
 		"GET /status":                    {{"/status", ""}},

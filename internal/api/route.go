@@ -74,6 +74,7 @@ var operations = []operation{
 	{method: "GET", path: "/keys", role: auth.RoleAdmin, node: true, do: (*call).listKeys},
 	{method: "POST", path: "/keys", role: auth.RoleAdmin, node: true, do: (*call).createKey},
 	{method: "DELETE", path: "/keys/{id}", role: auth.RoleAdmin, node: true, do: (*call).revokeKey},
+	{method: "POST", path: "/console-links", role: auth.RoleAdmin, node: true, do: (*call).createConsoleLink},
 	{method: "GET", path: "/audit", role: auth.RoleAdmin, node: true, do: (*call).listAudit},
 	{method: "GET", path: "/metrics", role: auth.RoleOperator, node: true, do: (*call).metrics},
 	{method: "GET", path: "/openapi.json", role: auth.RoleNone, do: (*call).openAPI},

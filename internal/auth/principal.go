@@ -24,11 +24,17 @@ type Principal struct {
 	Role    Role
 	// Key is the id of the API key that the caller has shown; "" for none.
 	Key string
+	// Session is how the session began that the caller uses: ByKey, ByOIDC or
+	// ByLink; "" without one.
+	Session string
 	// Local says that the caller is on this machine.
 	Local bool
 	// Address is the network address of the caller, for limits and the record.
 	Address string
 }
+
+// IssuerSocket is the issuer of whoever can open the admin socket.
+const IssuerSocket = "socket"
 
 // Anonymous reports whether the caller has shown no credential.
 func (p *Principal) Anonymous() bool { return p.Subject == "" }

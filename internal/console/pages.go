@@ -1,0 +1,26 @@
+package console
+
+import "slices"
+
+// pages returns all pages. Each file page_….go has its own.
+func pages() []page {
+	return slices.Concat(
+		nowPages,
+
+		// inbox
+
+		// tasks
+
+		// delegations
+
+		// agents and peers
+
+		// tools
+
+		// webhooks
+
+		// audit
+
+		settingsPages,
+	)
+}
