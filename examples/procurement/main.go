@@ -78,4 +78,4 @@ var binaries = []string{
 	packages + "erp-read", packages + "erp-draft", packages + "erp-post", packages + "books",
 }
 
-const packages = "/examples/procurement/"
+const packages = "/examples/procurement/cmd/"

@@ -1,4 +1,5 @@
-package main
+// Package books is an MCP server of the finance team: the credit that it has granted.
+package books
 
 import (
 	"context"
@@ -24,9 +25,11 @@ const creditInput = `{"type":"object","properties":{
 	"amount":{"type":"integer","minimum":1,"description":"In rupiah"}},
 	"required":["purchaseOrder","amount"],"additionalProperties":false}`
 
-type books struct{ db *sql.DB }
+// Books are what is granted, in a file.
+type Books struct{ db *sql.DB }
 
-func open(ctx context.Context, file string) (*books, error) {
+// Open opens the file and fills one that is new.
+func Open(ctx context.Context, file string) (*Books, error) {
 	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(file)+"?_pragma=busy_timeout(10000)")
 	if err == nil {
 		_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS credit (purchase_order TEXT PRIMARY KEY, amount INTEGER NOT NULL) STRICT`)
@@ -34,10 +37,19 @@ func open(ctx context.Context, file string) (*books, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open books: %w", err)
 	}
-	return &books{db}, nil
+	return &Books{db}, nil
 }
 
-func newServer(b *books) *mcp.Server {
+// Close closes the file.
+func (b *Books) Close() error {
+	if err := b.db.Close(); err != nil {
+		return fmt.Errorf("close books: %w", err)
+	}
+	return nil
+}
+
+// New makes the server.
+func New(b *Books) *mcp.Server {
 	s := toolserver.New("books", "The books of the finance team.", time.Minute)
 	mcp.AddTool(s, &mcp.Tool{
 		Name: "credit_limit", Description: "Says whether a purchase is within the limit up to which nobody has to approve it.",
@@ -60,12 +72,12 @@ type verdict struct {
 	Within bool `json:"within"`
 }
 
-func (b *books) limit(_ context.Context, _ *mcp.CallToolRequest, in credit) (*mcp.CallToolResult, verdict, error) {
+func (b *Books) limit(_ context.Context, _ *mcp.CallToolRequest, in credit) (*mcp.CallToolResult, verdict, error) {
 	return nil, verdict{limit, in.Amount <= limit}, nil
 }
 
 // book books a credit. A call that comes again finds it booked.
-func (b *books) book(ctx context.Context, _ *mcp.CallToolRequest, in credit) (*mcp.CallToolResult, credit, error) {
+func (b *Books) book(ctx context.Context, _ *mcp.CallToolRequest, in credit) (*mcp.CallToolResult, credit, error) {
 	booked := credit{PurchaseOrder: in.PurchaseOrder}
 	err := b.db.QueryRowContext(ctx, `
 		INSERT INTO credit VALUES (?, ?) ON CONFLICT DO UPDATE SET amount = amount RETURNING amount`, in.PurchaseOrder, in.Amount).Scan(&booked.Amount)

@@ -1,4 +1,4 @@
-package main
+package buyer
 
 import (
 	"database/sql"
@@ -8,13 +8,14 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"handoff.example/handoff"
 	"handoff.example/handoff/examples/procurement/toolclient"
 )
 
-// desk shows orders: GET /orders/PO-2026-0184. The request is the buyer's own, the
+// Desk shows orders: GET /orders/PO-2026-0184. The request is the buyer's own, the
 // order is the ERP system's, and the work that goes on for it is found in the node by
 // the order's number.
-func (b *buyer) desk() http.Handler {
+func (b *Buyer) Desk(node *handoff.Node) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /orders/{number}", func(w http.ResponseWriter, r *http.Request) {
 		q, err := b.requests.find(r.Context(), "number", r.PathValue("number"))
@@ -23,7 +24,7 @@ func (b *buyer) desk() http.Handler {
 			return
 		}
 		shown := map[string]any{"request": q}
-		if work, werr := b.node.Delegation(r.Context(), q.Number); werr == nil {
+		if work, werr := node.Delegation(r.Context(), q.Number); werr == nil {
 			task, terr := work.Task(r.Context())
 			if err = errors.Join(err, terr); terr == nil {
 				state := map[string]any{"delegation": work.ID(), "state": task.Status.State.String()}

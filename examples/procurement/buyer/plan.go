@@ -1,4 +1,4 @@
-package main
+package buyer
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"handoff.example/handoff/examples/procurement/toolclient"
 )
 
-// plan is the agent: a look at the stock, a quote of the supplier, the credit of
+// Plan is the agent: a look at the stock, a quote of the supplier, the credit of
 // finance, then a draft in the ERP system that people post. Each call is one turn;
 // between them lie hours, questions to people, which pass the agent by, and crashes.
-func (b *buyer) plan(ctx context.Context, t *handoff.Turn) error {
+func (b *Buyer) Plan(ctx context.Context, t *handoff.Turn) error {
 	q, err := b.requests.find(ctx, "task", t.TaskID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -38,7 +38,7 @@ func (b *buyer) plan(ctx context.Context, t *handoff.Turn) error {
 var wish = regexp.MustCompile(`(\d{1,6}) units of ([A-Z]+-\d+) for ([A-Z]{3}), (PO-\d{4}-\d{4})`)
 
 // begin makes the request.
-func (b *buyer) begin(ctx context.Context, t *handoff.Turn) error {
+func (b *Buyer) begin(ctx context.Context, t *handoff.Turn) error {
 	w := wish.FindStringSubmatch(t.Text())
 	if w == nil {
 		return t.Reject("Say it like this: Order 400 units of BRG-0042 for SBY, PO-2026-0184")
@@ -57,7 +57,7 @@ func (b *buyer) begin(ctx context.Context, t *handoff.Turn) error {
 }
 
 // askQuote asks the supplier for what is not in stock.
-func (b *buyer) askQuote(ctx context.Context, t *handoff.Turn, q request) error {
+func (b *Buyer) askQuote(ctx context.Context, t *handoff.Turn, q request) error {
 	var stock struct {
 		City  string `json:"city"`
 		Units int    `json:"units"`
@@ -81,7 +81,7 @@ func (b *buyer) askQuote(ctx context.Context, t *handoff.Turn, q request) error 
 }
 
 // outcome goes on with what another agent has done.
-func (b *buyer) outcome(ctx context.Context, t *handoff.Turn, q request) error {
+func (b *Buyer) outcome(ctx context.Context, t *handoff.Turn, q request) error {
 	switch {
 	case !t.Outcome.Completed():
 		return errors.Join(b.requests.status(ctx, q.Number, "failed", t.Outcome), t.Fail(t.Outcome.To+" says: "+t.Outcome.Text()))
@@ -98,7 +98,7 @@ func (b *buyer) outcome(ctx context.Context, t *handoff.Turn, q request) error {
 }
 
 // askCredit puts the quote on the request and asks finance.
-func (b *buyer) askCredit(ctx context.Context, t *handoff.Turn, r request) error {
+func (b *Buyer) askCredit(ctx context.Context, t *handoff.Turn, r request) error {
 	var q quote
 	if parts := t.Outcome.Parts(); len(parts) == 0 || json.Unmarshal(parts[0].Data, &q) != nil || q.UnitPrice <= 0 {
 		return errors.Join(b.requests.status(ctx, r.Number, "failed", t.Outcome), t.Fail("The supplier's quote cannot be read."))
@@ -129,7 +129,7 @@ type order struct {
 // draft makes the order in the ERP system and leaves it to people. The key makes it
 // one order, however often that is tried. While somebody at the gateway has to
 // approve it, the turn ends, and another asks again.
-func (b *buyer) draft(ctx context.Context, t *handoff.Turn, q request) error {
+func (b *Buyer) draft(ctx context.Context, t *handoff.Turn, q request) error {
 	o := order{
 		Number: q.Number, SKU: q.SKU, Units: q.Units, Warehouse: q.Warehouse, Incoterm: q.Incoterm,
 		UnitPrice: q.UnitPrice, Total: q.Units * q.UnitPrice, LeadTimeDays: q.LeadDays,
@@ -156,7 +156,7 @@ func (b *buyer) draft(ctx context.Context, t *handoff.Turn, q request) error {
 }
 
 // later parks the task, and says once that a person is why.
-func (b *buyer) later(ctx context.Context, t *handoff.Turn, q request, err error) error {
+func (b *Buyer) later(ctx context.Context, t *handoff.Turn, q request, err error) error {
 	if errors.Is(err, toolclient.ErrApproval) && q.Status == "credited" {
 		if err := errors.Join(b.requests.status(ctx, q.Number, "approving", nil), t.Working("Somebody at the gateway has to approve the draft")); err != nil {
 			return err

@@ -1,4 +1,6 @@
-package main
+// Package erpdraft is an MCP server that makes drafts in the ERP system, which people
+// post, and values the stock. It posts nothing.
+package erpdraft
 
 import (
 	"context"
@@ -34,7 +36,8 @@ const (
 		"required":["period"],"additionalProperties":false}`
 )
 
-func newServer(system *erp.System, pace time.Duration) *mcp.Server {
+// New makes the server. The valuation of an article takes at least as long as pace.
+func New(system *erp.System, pace time.Duration) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "erp-draft", Version: "1.0.0"}, &mcp.ServerOptions{
 		Instructions: "Makes drafts that people post. Each call that makes one has an idempotency key in _meta, " + erp.IdempotencyKey + ".",
 		Capabilities: &mcp.ServerCapabilities{},

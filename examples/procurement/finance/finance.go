@@ -1,16 +1,11 @@
-// Command finance is the node of a finance team: its agent grants credit, and
-// above a limit wants somebody to approve that first.
-package main
+// Package finance is the agent of a finance team: it grants credit, and above a limit
+// wants somebody to approve that first.
+package finance
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"log"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -21,40 +16,19 @@ import (
 	"handoff.example/handoff/examples/procurement/toolclient"
 )
 
-func main() {
-	file := flag.String("c", "examples/procurement/finance.yaml", "the configuration `file`")
-	books := flag.String("books", "http://127.0.0.1:8087/mcp", "the `URL` of finance's own MCP server")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := serve(ctx, *file, toolclient.Server{URL: *books, Key: os.Getenv("BOOKS_KEY")}); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func serve(ctx context.Context, file string, books toolclient.Server) error {
-	config, err := handoff.LoadConfig(file)
-	if err != nil {
-		return err
-	}
-	node, err := handoff.New(config, handoff.Options{})
-	if err != nil {
-		return err
-	}
+// Card is the card of the agent.
+func Card() handoff.Card {
 	card := handoff.NewCard("Credit Agent", "Says whether a purchase is within the credit limit", "1.2.0", handoff.Skill{
 		ID: "credit", Name: "Credit check", Description: "Grants the credit for a purchase order", Tags: []string{"credit", "finance"},
 	})
 	card.OnInterrupt = "resume" // what is granted is booked once
 	card.Grants = "caller"      // who buys approves as well, by the grant extension
-	if err := node.Handle("finance", card, (&creditor{books}).credit); err != nil {
-		return errors.Join(err, node.Shutdown(ctx))
-	}
-	return node.ListenAndServe(ctx)
+	return card
 }
 
-// creditor has its books behind an MCP server that nobody else can reach: who buys
-// sees an agent, and no tool.
-type creditor struct{ books toolclient.Server }
+// Creditor is the agent. It has its books behind an MCP server that nobody else can
+// reach: who buys sees an agent, and no tool.
+type Creditor struct{ Books toolclient.Server }
 
 type request struct {
 	PurchaseOrder string `json:"purchaseOrder"`
@@ -67,9 +41,9 @@ type work struct {
 	Why     string  `json:"why,omitzero"`
 }
 
-// credit is the agent. Only a grant gets past the limit: whatever else is sent
+// Credit takes a turn. Only a grant gets past the limit: whatever else is sent
 // while one is wanted, it is wanted again.
-func (c *creditor) credit(ctx context.Context, t *handoff.Turn) error {
+func (c Creditor) Credit(ctx context.Context, t *handoff.Turn) error {
 	w, err := wanted(t)
 	if err != nil {
 		return err
@@ -88,7 +62,7 @@ func (c *creditor) credit(ctx context.Context, t *handoff.Turn) error {
 			Limit  int  `json:"limit"`
 			Within bool `json:"within"`
 		}
-		switch err := c.books.Call(ctx, "credit_limit", "", w.Request, &v); {
+		switch err := c.Books.Call(ctx, "credit_limit", "", w.Request, &v); {
 		case err != nil:
 			return later(t, w, err)
 		case !v.Within:
@@ -96,7 +70,7 @@ func (c *creditor) credit(ctx context.Context, t *handoff.Turn) error {
 		}
 		w.Why = "within the limit"
 	}
-	if err := c.books.Call(ctx, "book_credit", "", w.Request, new(request)); err != nil {
+	if err := c.Books.Call(ctx, "book_credit", "", w.Request, new(request)); err != nil {
 		return later(t, w, err)
 	}
 	document, err := json.Marshal(map[string]any{"purchaseOrder": w.Request.PurchaseOrder, "amount": w.Request.Amount, "why": w.Why}, json.Deterministic(true))

@@ -1,6 +1,5 @@
-// Command buyer is the node of a company that buys: its agent asks a supplier for
-// a quote and finance for the credit, and makes a draft in the ERP system, which it
-// reaches through the gateway and no other way.
+// Command buyer is the node of a company that buys, with its agent and a desk at
+// which its orders are shown.
 package main
 
 import (
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"handoff.example/handoff"
+	"handoff.example/handoff/examples/procurement/buyer"
 	"handoff.example/handoff/examples/procurement/toolclient"
 )
 
@@ -31,36 +31,24 @@ func main() {
 	}
 }
 
-type buyer struct {
-	node     *handoff.Node
-	requests *requests
-	tools    toolclient.Server
-}
-
-func serve(ctx context.Context, file, requestsFile, desk string, tools toolclient.Server) error {
+func serve(ctx context.Context, file, requests, desk string, tools toolclient.Server) error {
 	config, err := handoff.LoadConfig(file)
 	if err != nil {
 		return err
 	}
-	requests, err := openRequests(ctx, requestsFile)
+	b, err := buyer.Open(ctx, requests, tools)
 	if err != nil {
 		return err
 	}
-	defer requests.db.Close()
+	defer b.Close()
 	node, err := handoff.New(config, handoff.Options{})
 	if err != nil {
 		return err
 	}
-	b := &buyer{node, requests, tools}
-	card := handoff.NewCard("Procurement Agent", "Buys what a warehouse needs, as a draft that people post", "3.1.0", handoff.Skill{
-		ID: "buy", Name: "Buy", Description: "Gets a quote and the credit for a purchase order", Tags: []string{"procurement", "erp"},
-		Examples: []string{"Order 400 units of BRG-0042 for SBY, PO-2026-0184"},
-	})
-	card.OnInterrupt = "resume" // a turn that runs again finds the request that it has made
-	if err := node.Handle("procurement", card, b.plan); err != nil {
+	if err := node.Handle("procurement", buyer.Card(), b.Plan); err != nil {
 		return errors.Join(err, node.Shutdown(ctx))
 	}
-	show := &http.Server{Addr: desk, Handler: b.desk(), ReadHeaderTimeout: 5 * time.Second}
+	show := &http.Server{Addr: desk, Handler: b.Desk(node), ReadHeaderTimeout: 5 * time.Second}
 	defer show.Close()
 	go func() {
 		if err := show.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

@@ -1,6 +1,5 @@
-// Command erp-post is an MCP server over HTTP that posts what has been drafted. It is
-// for people: it has an address and a key of its own, no configuration of a node
-// names either, and each call says in whose name it is.
+// Command erp-read is an MCP server over HTTP that looks into the ERP system: stock,
+// prices and orders. It has the file open for reading and can change nothing.
 package main
 
 import (
@@ -12,12 +11,13 @@ import (
 	"syscall"
 
 	"handoff.example/handoff/examples/procurement/erp"
+	"handoff.example/handoff/examples/procurement/erpread"
 	"handoff.example/handoff/examples/procurement/toolserver"
 )
 
 func main() {
 	file := flag.String("erp", "examples/procurement/erp.db", "the `file` of the ERP system")
-	address := flag.String("listen", "127.0.0.1:8086", "the `address` to listen on")
+	address := flag.String("listen", "127.0.0.1:8085", "the `address` to listen on")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -27,14 +27,14 @@ func main() {
 }
 
 func serve(ctx context.Context, file, address string) error {
-	system, err := erp.Open(ctx, file)
+	system, err := erp.OpenToRead(ctx, file)
 	if err != nil {
 		return err
 	}
 	defer system.Close()
-	handler, err := toolserver.Handler(newServer(system), os.Getenv("ERP_POST_KEY"))
+	handler, err := toolserver.Handler(erpread.New(system), os.Getenv("ERP_READ_KEY"))
 	if err != nil {
 		return err
 	}
-	return toolserver.Serve(ctx, "erp-post", address, handler)
+	return toolserver.Serve(ctx, "erp-read", address, handler)
 }

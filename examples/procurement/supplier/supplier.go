@@ -1,16 +1,10 @@
-// Command supplier is the node of a supplier: its agent asks for the Incoterm and
-// answers with a quote.
-package main
+// Package supplier is the agent of a supplier: it asks for the Incoterm and answers
+// with a quote.
+package supplier
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"log"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/go-json-experiment/json"
 
@@ -19,34 +13,14 @@ import (
 	"handoff.example/handoff/agent"
 )
 
-func main() {
-	file := flag.String("c", "examples/procurement/supplier.yaml", "the configuration `file`")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := serve(ctx, *file); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func serve(ctx context.Context, file string) error {
-	config, err := handoff.LoadConfig(file)
-	if err != nil {
-		return err
-	}
-	node, err := handoff.New(config, handoff.Options{})
-	if err != nil {
-		return err
-	}
+// Card is the card of the agent.
+func Card() handoff.Card {
 	card := handoff.NewCard("Supplier Quote Agent", "Quotes price and lead time for bulk orders", "2.0.0", handoff.Skill{
 		ID: "bulk-quote", Name: "Bulk order quote", Description: "Negotiates a quote for 100+ units",
 		Tags: []string{"quote", "procurement"}, Examples: []string{"Quote 400 units of BRG-0042, delivery Surabaya"},
 	})
 	card.OnInterrupt = "resume" // a quote has no effect that must not happen twice
-	if err := node.Handle("supplier", card, quote); err != nil {
-		return errors.Join(err, node.Shutdown(ctx))
-	}
-	return node.ListenAndServe(ctx)
+	return card
 }
 
 type request struct {
@@ -62,9 +36,9 @@ var prices = map[string]map[string]int{
 
 const incoterm = `{"type":"object","properties":{"incoterm":{"type":"string","enum":["FOB","delivered"],"title":"Incoterm"}},"required":["incoterm"]}`
 
-// quote is the agent. The request and the answer to its question are turns of
+// Quote is the agent. The request and the answer to its question are turns of
 // their own; what has to be known in both is the state of the task.
-func quote(_ context.Context, t *handoff.Turn) error {
+func Quote(_ context.Context, t *handoff.Turn) error {
 	if t.Number == 1 {
 		return ask(t)
 	}

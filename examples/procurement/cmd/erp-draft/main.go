@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"handoff.example/handoff/examples/procurement/erp"
+	"handoff.example/handoff/examples/procurement/erpdraft"
 )
 
 func main() {
@@ -33,5 +34,5 @@ func serve(ctx context.Context, file string, pace time.Duration) error {
 		return err
 	}
 	defer system.Close()
-	return newServer(system, pace).Run(ctx, &mcp.StdioTransport{})
+	return erpdraft.New(system, pace).Run(ctx, &mcp.StdioTransport{})
 }

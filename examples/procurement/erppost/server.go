@@ -1,4 +1,6 @@
-package main
+// Package erppost is an MCP server that posts what has been drafted. It is for people:
+// no configuration of a node names it, and each call says in whose name it is.
+package erppost
 
 import (
 	"context"
@@ -23,7 +25,8 @@ const (
 		"required":["number","period","by"],"additionalProperties":false}`
 )
 
-func newServer(system *erp.System) *mcp.Server {
+// New makes the server.
+func New(system *erp.System) *mcp.Server {
 	s := toolserver.New("erp-post", "Posts documents. It is for people, and for no agent.", time.Minute)
 	p := poster{system}
 	mcp.AddTool(s, binding("post_order", "Post an order", "Makes a draft of a purchase order binding.", orderInput), p.order)

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"handoff.example/handoff/examples/procurement/books"
 	"handoff.example/handoff/examples/procurement/toolserver"
 )
 
@@ -25,12 +26,12 @@ func main() {
 }
 
 func serve(ctx context.Context, file, address string) error {
-	b, err := open(ctx, file)
+	b, err := books.Open(ctx, file)
 	if err != nil {
 		return err
 	}
-	defer b.db.Close()
-	handler, err := toolserver.Handler(newServer(b), os.Getenv("BOOKS_KEY"))
+	defer b.Close()
+	handler, err := toolserver.Handler(books.New(b), os.Getenv("BOOKS_KEY"))
 	if err != nil {
 		return err
 	}

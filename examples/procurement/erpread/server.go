@@ -1,4 +1,6 @@
-package main
+// Package erpread is an MCP server that looks into the ERP system: stock, prices and
+// orders. It has the file open for reading and can change nothing.
+package erpread
 
 import (
 	"context"
@@ -32,7 +34,8 @@ const (
 		"required":["number"],"additionalProperties":false}`
 )
 
-func newServer(system *erp.System) *mcp.Server {
+// New makes the server.
+func New(system *erp.System) *mcp.Server {
 	s := toolserver.New("erp-read", "Looks into the ERP system. Nothing here changes it.", keep)
 	r := reader{system}
 	mcp.AddTool(s, look("get_stock_level", "Stock level", "Returns how many units of an article lie in a warehouse.", stockInput), r.stock)
