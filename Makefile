@@ -29,8 +29,10 @@ examples: ## build the programs that the examples run
 	@mkdir -p examples/procurement/bin && $(GO) build -o examples/procurement/bin/ ./examples/procurement/...
 
 .PHONY: demo
-demo: ## see a task survive the death of its server
-	@$(GO) run ./examples/demo
+demo: ## see a purchase by three agents, and answer the next question yourself: make demo DEMO=--break
+	@test -x bin/handoff || echo "Building bin/handoff. The first time takes a minute or two."
+	@$(MAKE) -s build
+	@bin/handoff demo $(DEMO)
 
 .PHONY: test
 test: ## run the tests that need Go alone

@@ -4,137 +4,94 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
-	"strings"
+	"os/exec"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
-	"handoff.example/handoff"
-	"handoff.example/handoff/a2a"
-	"handoff.example/handoff/client"
-	"handoff.example/handoff/config"
-	"handoff.example/handoff/internal/card"
+	"handoff.example/handoff/examples/demo"
 )
 
-// demoConfig is the configuration of the demo.
-const demoConfig = `listen: 127.0.0.1:0
-store: sqlite:handoff.db
-agents:
-  hello:
-    name: Hello
-    description: Greets people, and asks for a name when it gets none.
-    version: 1.0.0
-    skills:
-      - {id: greet, name: Greet, description: Greets somebody., tags: [demo]}
-    run:
-      script:
-        - when: {text: "^hello$", turn: 1}
-          do:
-            - ask: Whom shall I greet?
-        - do:
-            - working: Thinking of something nice.
-            - artifact: {name: greeting, parts: [{text: "Hello, {{.Text}}!"}]}
-            - complete: Done.
-`
+// demoPace is how long the people of the demo think, so that whoever watches can read.
+const demoPace = 3 * time.Second
 
 func newDemoCommand(a *app) *cobra.Command {
-	var keep bool
+	o := demo.Options{Out: a.stdout, Version: versionText(), Child: demoChild}
+	var child string
+	var hold bool
 	cmd := &cobra.Command{
-		Use: "demo", Short: "See a node and a conversation with its agent",
-		Long: `Start a node with one small agent, whose store is removed at the end, and have a
-conversation with it. The demo of what a node survives is make demo.`,
+		Use: "demo", Short: "See a purchase by three agents, and the people between them",
+		Long: `Play a purchase: an agent reads the stock, asks a supplier's agent for a quote and
+finance's for the credit, and makes a draft of the order with a tool of the ERP system.
+People answer what is asked, and post what was drafted. All of that runs in this process
+and is removed at the end. On a terminal it runs on until Ctrl-C, with its console open
+and a question for you in the inbox.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if child != "" {
+				return demo.RunChild(child, hold, versionText(), a.stdin, a.stdout)
+			}
 			if a.output != formatText {
 				return usagef("demo is for people and writes text only")
 			}
-			return a.demo(cmd.Context(), keep)
+			if !cmd.Flags().Changed("exit") {
+				o.Exit = !a.isTerminal
+			}
+			if a.asksPeople() {
+				o.In = a.stdin
+			}
+			if a.isTerminal {
+				noColor, _ := a.lookupEnv("NO_COLOR")
+				kind, _ := a.lookupEnv("TERM")
+				o.Width = a.columns()
+				o.Color, o.Pace = noColor == "" && kind != "dumb", demoPace
+			}
+			return a.demo(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().BoolVar(&keep, "keep", false, "let the node run on until Ctrl-C")
+	flags := cmd.Flags()
+	flags.BoolVar(&o.Break, "break", false, "kill the whole system with SIGKILL twice on the way, and start it again")
+	flags.BoolVar(&o.Interactive, "interactive", false, "let me answer what the agents ask, in the console or on the terminal")
+	flags.StringVar(&o.Dir, "keep", "", "keep the data in this `directory`, and go on with what is there")
+	flags.IntVar(&o.Port, "port", 8080, "the `port` of the console; 0 takes one that is free")
+	flags.BoolVar(&o.Exit, "exit", false, "end with the story, as without a terminal; --exit=false runs on until Ctrl-C")
+	flags.StringVar(&child, "system", "", "run the system of a demo in this directory")
+	flags.BoolVar(&hold, "hold", false, "keep back the answer to who makes a draft")
+	_ = flags.MarkHidden("system")
+	_ = flags.MarkHidden("hold")
 	return cmd
 }
 
-func (a *app) demo(ctx context.Context, keep bool) (err error) {
-	dir, err := os.MkdirTemp("", "handoff-demo")
-	if err != nil {
-		return fmt.Errorf("make directory: %w", err)
+func (a *app) demo(ctx context.Context, o demo.Options) error {
+	err := demo.Run(ctx, o)
+	if taken, ok := errors.AsType[*demo.AddressError](err); ok {
+		f := failf(codeInternal, "the address %s cannot be used: %w", taken.Address, taken.Err)
+		f.Hint = fmt.Sprintf("Stop the program that has it, or choose another port: handoff demo --port %d; --port 0 takes one that is free", o.Port+1)
+		return f
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	file := filepath.Join(dir, configFile)
-	if err := os.WriteFile(file, []byte(demoConfig), 0o600); err != nil {
-		return fmt.Errorf("write configuration: %w", err)
-	}
-	c, err := config.Load(file)
-	if err != nil {
-		return err
-	}
-	node, err := handoff.New(c, handoff.Options{Logger: slog.New(slog.DiscardHandler), Version: versionText()})
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", c.Listen)
-	if err != nil {
-		return errors.Join(listenFailure(c.Listen, err), node.Shutdown(ctx))
-	}
-	serving, stop := context.WithCancel(ctx)
-	served := make(chan error, 1)
-	go func() { served <- node.Serve(serving, listener) }()
-	err = a.converse(ctx, card.Address("http://"+listener.Addr().String(), "hello", ""))
-	if keep && err == nil {
-		a.note("The node runs on. Stop it with Ctrl-C.")
-		<-ctx.Done()
-	}
-	stop()
-	return errors.Join(err, <-served)
+	return err
 }
 
-// converse has a conversation with the agent of the demo.
-func (a *app) converse(ctx context.Context, address string) error {
-	p := &printer{w: a.stdout}
-	p.write("A node is running with the agent hello, at " + address + "\n\n")
-	p.write("$ handoff card get " + address + "\n")
-	c, err := client.Dial(ctx, address, client.Options{})
+// columns is how wide the terminal is; 0: nobody knows.
+func (a *app) columns() int {
+	f, ok := a.stdout.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
-		return err
+		return 0
 	}
-	v := &view{printer: p, location: a.location}
-	v.field("Name", c.Card().Name)
-	v.field("Description", c.Card().Description)
-	p.write("\n$ handoff send hello -a " + address + "\n")
-	first, err := c.SendMessage(ctx, &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text("hello"))})
-	if err != nil {
-		return err
-	}
-	if first.Task == nil {
-		return errors.New("the agent of the demo made no task")
-	}
-	a.tellTask(v, first.Task)
-	p.write("\nThe task waits, and costs nothing but a row in the store. The answer goes on with it:\n\n")
-	p.write("$ handoff send World -a " + address + " --task-id " + first.Task.ID + "\n")
-	second, err := c.SendMessage(ctx, &a2a.SendMessageRequest{Message: client.FollowUp(first.Task, a2a.Text("World"))})
-	if err != nil {
-		return err
-	}
-	if second.Task == nil {
-		return errors.New("the agent of the demo made no task")
-	}
-	a.tellTask(v, second.Task)
-	p.write("\nMake an agent of yours with: handoff card new\n")
-	return p.err
+	return width
 }
 
-// tellTask writes the gist of a task.
-func (a *app) tellTask(v *view, t *a2a.Task) {
-	v.field("Task ID", t.ID)
-	v.field("State", stateText(t.Status.State))
-	if m := t.Status.Message; m != nil {
-		v.field("Message", strings.TrimSpace(m.Text()))
+// demoChild is this program as the system of a demo.
+func demoChild(dir string, hold bool) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
 	}
-	for i := range t.Artifacts {
-		v.artifact(&t.Artifacts[i])
-	}
+	return exec.Command(self, "demo", "--system", dir, fmt.Sprintf("--hold=%t", hold)) //nolint:noctx // it is killed when the story says so
 }

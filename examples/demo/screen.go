@@ -1,124 +1,153 @@
-package main
+package demo
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
-
-	"handoff.example/handoff/a2a"
 )
 
-// screen is where the story is told. On a terminal it uses bold type and shows
-// progress in place.
+// screen is where the story is told, in lines of four columns: when, who, what, and
+// what was said.
 type screen struct {
-	w        io.Writer
-	terminal bool
-	steps    int
-	began    time.Time // of the step
-	width    int       // of the progress on the last line
+	w     io.Writer
+	color bool
+	width int   // of a line
+	err   error // the first of w
 }
 
-func newScreen(w io.Writer) *screen {
-	s := &screen{w: w}
-	if f, ok := w.(*os.File); ok {
-		info, err := f.Stat()
-		s.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-	}
-	return s
+// Columns of a line.
+const (
+	whoWidth  = 11
+	whatWidth = 14
+	textAt    = 2 + 7 + 2 + whoWidth + 1 + whatWidth + 1
+	nameWidth = 21
+)
+
+// Widths that are used, whatever the terminal has.
+const (
+	narrowest = 80
+	widest    = 110
+)
+
+func newScreen(o *Options) *screen {
+	return &screen{w: o.Out, color: o.Color, width: min(max(o.Width, narrowest), widest)}
 }
 
-func (s *screen) bold(text string) string {
-	if !s.terminal || os.Getenv("NO_COLOR") != "" {
+// Codes of a terminal (ECMA-48 SGR).
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+func (s *screen) style(code, text string) string {
+	if !s.color || code == "" || text == "" {
 		return text
 	}
-	return "\x1b[1m" + text + "\x1b[0m"
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (s *screen) title(text string) { s.print("%s\n", s.bold(text)) }
-
-// step begins a numbered step.
-func (s *screen) step(format string, args ...any) {
-	s.steps++
-	s.began = time.Now()
-	s.print("\n%s\n", s.bold(fmt.Sprintf("%d  "+format, append([]any{s.steps}, args...)...)))
-}
-
-// say adds a line to the step.
-func (s *screen) say(format string, args ...any) { s.print("   "+format+"\n", args...) }
-
-const maxProgress = 76 // columns
-
-func (s *screen) progress(format string, args ...any) {
-	if !s.terminal {
-		return
-	}
-	line := fmt.Sprintf("   "+format, args...)
-	line = line[:min(len(line), maxProgress)]
-	s.print("\r%-*s", s.width, line)
-	s.width = len(line)
-}
-
-func (s *screen) clearProgress() {
-	if s.width > 0 {
-		s.print("\r%*s\r", s.width, "")
-		s.width = 0
+func (s *screen) print(text string) {
+	if _, err := io.WriteString(s.w, text); s.err == nil {
+		s.err = err
 	}
 }
 
-// event shows an event of the task, with the time since the step began.
-func (s *screen) event(e *a2a.StreamResponse) {
-	at := fmt.Sprintf("%5.2f s", time.Since(s.began).Seconds())
+func (s *screen) title(text string) { s.print(s.style(bold, text) + "\n") }
+
+// section begins a part of the story, and says in a few words what it is about.
+func (s *screen) section(title, about string) {
+	s.print("\n" + s.style(bold, title) + "\n")
+	for _, line := range wrap(about, s.width-3) {
+		s.print("   " + s.style(faint, line) + "\n")
+	}
+}
+
+// say prints a paragraph.
+func (s *screen) say(format string, args ...any) {
+	for _, line := range wrap(fmt.Sprintf(format, args...), s.width-3) {
+		s.print("   " + line + "\n")
+	}
+}
+
+// pair prints a name and what is to be said of it.
+func (s *screen) pair(name, format string, args ...any) {
+	for i, line := range wrap(fmt.Sprintf(format, args...), s.width-nameWidth-4) {
+		if i > 0 {
+			name = ""
+		}
+		s.row(name, line)
+	}
+}
+
+// row prints a name and a text that is laid out already.
+func (s *screen) row(name, text string) {
+	if name = pad(name, nameWidth); strings.TrimSpace(name) != "" {
+		name = s.style(bold, name)
+	}
+	s.print("   " + name + " " + text + "\n")
+}
+
+// line is something that happened.
+type line struct {
+	at    time.Time
+	who   string
+	color string // of who
+	what  string
+	text  string
+	after time.Duration // that was waited for it; 0: it was not waited for
+	part  part          // of the story that begins with it
+}
+
+// tell prints a line, with the time since the story began.
+func (s *screen) tell(since time.Time, l *line) {
+	text := l.text
 	switch {
-	case e.Task != nil:
-		s.status(at, e.Task.Status)
-	case e.StatusUpdate != nil:
-		s.status(at, e.StatusUpdate.Status)
-	case e.ArtifactUpdate != nil:
-		a := e.ArtifactUpdate.Artifact
-		s.say("%s  %-14s  %s", at, "artifact", a.Name)
-		for _, p := range a.Parts {
-			s.say("%*s  %s", len(at), "", content(p))
+	case l.after > 0 && text == "":
+		text = "after " + span(l.after)
+	case l.after > 0:
+		text += " (after " + span(l.after) + ")"
+	}
+	for i, piece := range wrap(text, s.width-textAt) {
+		if i > 0 {
+			s.print(strings.Repeat(" ", textAt) + piece + "\n")
+			continue
+		}
+		at := s.style(faint, fmt.Sprintf("  %7s", span(max(0, l.at.Sub(since)))))
+		s.print(strings.TrimRight(at+"  "+s.style(l.color, pad(l.who, whoWidth))+" "+pad(l.what, whatWidth)+" "+piece, " ") + "\n")
+	}
+}
+
+// span is a length of time as people read it.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	}
+	return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+}
+
+func pad(text string, to int) string { return fmt.Sprintf("%-*s", to, text) }
+
+// wrap breaks a text into lines that are not longer than most, where words allow it.
+// There is always one.
+func wrap(text string, most int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		switch last := &lines[len(lines)-1]; {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= most:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
 		}
 	}
+	return lines
 }
-
-func (s *screen) status(at string, status a2a.TaskStatus) {
-	text := ""
-	if status.Message != nil {
-		text = status.Message.Text()
-	}
-	s.say("%s", strings.TrimRight(fmt.Sprintf("%s  %-14s  %s", at, stateName(status.State), text), " "))
-}
-
-// stateName is the name of a state without what all of them begin with.
-func stateName(state a2a.TaskState) string { return strings.TrimPrefix(state.String(), "TASK_STATE_") }
-
-func content(p a2a.Part) string {
-	if p.Kind == a2a.PartData {
-		return string(p.Data)
-	}
-	return p.Text
-}
-
-// failed says what went wrong.
-func (s *screen) failed(err error) {
-	s.clearProgress()
-	s.print("\n%s\n   %s\n", s.bold("The demo failed:"), strings.ReplaceAll(err.Error(), "\n", "\n   "))
-}
-
-// goOn says what to do next. The commands work as they stand in the checkout.
-func (s *screen) goOn() {
-	s.print("\n%s\n", s.bold("Go on"))
-	for _, line := range []string{
-		"bin/handoff serve -c examples/delivery/handoff.yaml &      # the same agent, to play with",
-		"bin/handoff card get http://127.0.0.1:8080/agents/delivery/",
-		`bin/handoff send http://127.0.0.1:8080/agents/delivery/ "Book a slot for PO-2026-0185" --stream`,
-	} {
-		s.say("%s", line)
-	}
-	s.print("\n   More agents that run: examples/README.md. How to write your own: docs/agents.md.\n")
-}
-
-func (s *screen) print(format string, args ...any) { _, _ = fmt.Fprintf(s.w, format, args...) }

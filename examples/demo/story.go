@@ -1,221 +1,326 @@
-package main
+package demo
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"net/url"
+	"slices"
 	"strings"
-
-	"github.com/go-json-experiment/json"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/client"
+	"handoff.example/handoff/examples/procurement/erp"
+	"handoff.example/handoff/examples/procurement/toolclient"
+)
 
-	_ "modernc.org/sqlite" // for a look into the agent's calendar
+// story is the purchase as it is told.
+type story struct {
+	o       *Options
+	screen  *screen
+	place   *place
+	record  *record
+	machine interface{ close() error } // what runs the system
+	people  *people                    // who answers; nil: those of the story
+	began   time.Time
+}
+
+// Orders are numbered from here. Each run gives two.
+const (
+	firstNumber = 184
+	oneOrder    = "Order 400 units of BRG-0042 for SBY, "
+	nextOrder   = "Order 150 units of BRG-0042 for SRG, "
 )
 
 const (
-	request  = "Book the earliest slot for PO-2026-0184 at the Semarang DC."
-	question = "Two docks are free on 11 Sep. Which one, and is a tail lift needed?"
-	answer   = "Dock 2, tail lift required."
-	fatal    = "Confirming dock 2 with the warehouse" // at this moment the server is killed
+	longest = time.Minute           // from one step to the next, where nobody has to answer
+	tick    = 25 * time.Millisecond // between looks at the record
 )
 
-// tell runs the story in a directory of its own.
-func tell(ctx context.Context, out *screen, p programs, showLog bool) (err error) {
-	dir, err := os.MkdirTemp("", "handoff-demo")
-	if err != nil {
-		return fmt.Errorf("make directory: %w", err)
+func (s *story) play(ctx context.Context) error {
+	s.began = time.Now()
+	if s.o.Interactive {
+		s.people = newPeople(s.o.In)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	config, err := install(dir, p)
-	if err != nil {
-		return err
-	}
-	address, err := freeAddress()
+	s.introduce()
+	o, err := s.give(ctx, oneOrder)
 	if err != nil {
 		return err
 	}
-	s := &story{out: out, address: address, config: config, program: p.handoff, dir: dir}
-	if showLog {
-		s.log = os.Stderr
+	if err := s.follow(ctx, o); err != nil {
+		return err
 	}
-	defer func() {
-		if s.server != nil {
-			err = errors.Join(err, s.server.stop())
+	if o.state == a2a.StateCompleted || s.people == nil {
+		if err := s.check(ctx, o); err != nil {
+			return err
 		}
-	}()
-	return s.tell(ctx)
-}
-
-// story is the demo on its way.
-type story struct {
-	out                           *screen
-	address, config, program, dir string
-	log                           *os.File // nil: what the server logs is not shown
-	server                        *server
-	peer                          *client.Client
-}
-
-func (s *story) tell(ctx context.Context) error {
-	url := "http://" + s.address + "/agents/delivery/"
-	s.out.step("Start the server: handoff serve -c examples/delivery/handoff.yaml")
-	if err := s.start(ctx); err != nil {
-		return err
+		if err := s.posting(ctx, o); err != nil {
+			return err
+		}
 	}
-	var err error
-	if s.peer, err = client.Dial(ctx, url, client.Options{}); err != nil {
-		return fmt.Errorf("find the agent: %w", err)
-	}
-	card := s.peer.Card()
-	s.out.say("process %d, %s", s.server.pid(), url)
-	s.out.say("%s %s, %s", card.Name, card.Version, card.Provider.Organization)
-
-	s.out.step("Send: %s", request)
-	asked, _, err := s.follow(ctx, client.NewMessage(a2a.Text(request)), "")
+	s.waits(o)
+	next, err := s.give(ctx, nextOrder)
 	if err != nil {
 		return err
 	}
-	if asked.Status.State != a2a.StateInputRequired || asked.Status.Message == nil || asked.Status.Message.Text() != question {
-		return fmt.Errorf("the agent did not ask what it should have: %s", stateName(asked.Status.State))
+	for len(next.open) == 0 || len(next.waiting) > 0 { // untold: it goes as the first did
+		if err := sleep(ctx, tick); err != nil {
+			return err
+		}
+		if _, err := next.look(ctx, s.record); err != nil {
+			return err
+		}
 	}
-	s.out.say("The task waits. It is a row in a file, and waits for days if it must.")
-
-	s.out.step("Answer: %s", answer)
-	_, cut, err := s.follow(ctx, client.FollowUp(asked, a2a.Text(answer)), fatal)
-	if err != nil {
-		return err
-	}
-	s.out.say("kill -9 %d: the server is dead. The dock is booked, and nobody knows it yet.", s.server.pid())
-
-	s.out.step("Start the server again")
-	if err := s.start(ctx); err != nil {
-		return err
-	}
-	s.out.say("process %d; it finds the task and runs the turn again", s.server.pid())
-	finished, err := s.resume(ctx, cut, asked)
-	if err != nil {
-		return err
-	}
-	s.out.step("Check")
-	return s.check(ctx, asked, finished)
+	return s.handOver(ctx, o, next)
 }
 
-func (s *story) start(ctx context.Context) error {
-	var err error
-	if s.log != nil {
-		s.server, err = startServer(ctx, s.program, s.config, s.address, s.log)
-	} else {
-		s.server, err = startServer(ctx, s.program, s.config, s.address, nil)
+func (s *story) introduce() {
+	s.screen.title("400 units for Surabaya: a purchase by three agents, and the people between them")
+	s.screen.print("\n")
+	s.screen.pair("the company", "its agent procurement, a gateway for tools, a console")
+	s.screen.pair("  behind the gateway", "erp-read and erp-draft, two MCP servers of the ERP system")
+	s.screen.pair("  not behind it", "erp-post, which is for people: no agent can reach it")
+	s.screen.pair("the supplier", "another company; its agent quotes")
+	s.screen.pair("finance", "another team; its agent grants credit")
+	if c, ok := s.machine.(*child); ok {
+		s.screen.pair("all of them", "is process %d, which will be killed twice", c.cmd.Process.Pid)
+	}
+}
+
+// give sends an order to the agent of the company, as Rina, and does not wait for what
+// comes of it.
+func (s *story) give(ctx context.Context, text string) (*order, error) {
+	o := &order{
+		number: fmt.Sprintf("PO-2026-%04d", firstNumber+s.place.Orders), by: rina,
+		settled: map[string]bool{}, calls: map[string]toolCall{}, parts: map[part]bool{},
+	}
+	o.text, o.given = text+o.number, time.Now()
+	s.place.Orders++
+	if err := s.place.keep(); err != nil {
+		return nil, err
+	}
+	_, logged, err := s.record.toolCalls(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	o.logged = logged
+	c, err := client.Dial(ctx, s.place.url(company)+"/agents/"+agent+"/", client.Options{Credentials: client.Bearer(s.place.Key[rina]), HTTPClient: s.record.http})
+	if err != nil {
+		return nil, fmt.Errorf("find the agent: %w", err)
+	}
+	answer, err := c.SendMessage(ctx, &a2a.SendMessageRequest{
+		Message: client.NewMessage(a2a.Text(o.text)), Configuration: &a2a.SendMessageConfiguration{ReturnImmediately: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("give the order: %w", err)
+	}
+	if answer.Task == nil {
+		return nil, errors.New("the agent has made no task of the order")
+	}
+	o.task = answer.Task.ID
+	return o, nil
+}
+
+// sections are what the parts of the story are called, and what they are about.
+var sections = map[part][2]string{
+	stock:  {"1  The stock", "a tool of the ERP system, over MCP, through the gateway"},
+	quote:  {"2  The quote", "another company's agent, over A2A; it asks back"},
+	credit: {"3  The credit", "finance's agent, over A2A; above a limit it wants somebody's approval"},
+	draft:  {"4  The draft", "a tool that writes; its key makes it one order, however often it is called"},
+}
+
+// follow tells what becomes of an order until it is over, and lets people do what they
+// have to.
+func (s *story) follow(ctx context.Context, o *order) error {
+	acted := map[string]bool{}
+	deadline := time.Now().Add(longest)
+	for !o.state.Terminal() || len(o.waiting) > 0 {
+		if err := s.look(ctx, o, sections); err != nil {
+			return err
+		}
+		if err := s.heard(ctx, o); err != nil {
+			return err
+		}
+		if len(o.open) == 0 || len(o.waiting) > 0 || acted[o.open[0].ID] && s.people == nil {
+			if time.Now().After(deadline) && len(o.open) == 0 {
+				return fmt.Errorf("nothing has happened to %s for %s: it is %s", o.number, longest, o.state)
+			}
+			continue
+		}
+		i := o.open[0]
+		if !acted[i.ID] && i.Kind == "question" {
+			if err := s.breakInTheWait(ctx, o); err != nil {
+				return err
+			}
+		}
+		if err := s.act(ctx, &i, !acted[i.ID]); err != nil {
+			return err
+		}
+		acted[i.ID] = true
+		deadline = time.Now().Add(longest)
+	}
+	return nil
+}
+
+// look waits a moment and tells what has happened meanwhile.
+func (s *story) look(ctx context.Context, o *order, sections map[part][2]string) error {
+	if err := sleep(ctx, tick); err != nil {
+		return err
+	}
+	lines, err := o.look(ctx, s.record)
+	if err != nil {
+		return err
+	}
+	for i := range lines {
+		l := &lines[i]
+		if title, ok := sections[l.part]; ok && !o.begun(l.part) {
+			if l.part != stock {
+				if err := sleep(ctx, s.o.Pace/2); err != nil {
+					return err
+				}
+			}
+			s.screen.section(title[0], title[1])
+		}
+		s.screen.tell(s.began, l)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// act lets a person do what waits for one.
+func (s *story) act(ctx context.Context, i *item, first bool) error {
+	who, path, body := rina, "/answer", any(map[string]any{"data": map[string]string{"incoterm": "delivered"}})
+	if i.Kind != "question" {
+		who, path, body = budi, "/decision", map[string]any{"decision": "approve", "note": "within the budget"}
+	}
+	if s.people != nil {
+		if first {
+			s.screen.ask(i, s.place.url(company), s.people.terminal())
+		}
+		if body = s.people.said(i); body == nil {
+			return nil
+		}
+	} else if err := sleep(ctx, s.o.Pace); err != nil {
+		return err
+	}
+	err := s.record.call(ctx, who, "POST", "/inbox/"+url.PathEscape(i.ID)+path, body, nil)
+	if err != nil && s.people != nil {
+		s.screen.refused(err)
+		return nil
 	}
 	return err
 }
 
-// follow sends a message and shows every event of the turn as it comes. At the
-// status that says what until says it kills the server and returns the stream.
-func (s *story) follow(ctx context.Context, m *a2a.Message, until string) (*a2a.Task, *client.Stream, error) {
-	stream, err := s.peer.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: m})
+// check compares the end with what it should be: one order, one task at each of the
+// others.
+func (s *story) check(ctx context.Context, o *order) error {
+	if o.state != a2a.StateCompleted {
+		return fmt.Errorf("%s is %s, and not completed", o.number, ending(o.state))
+	}
+	made, err := s.inERP(ctx, o.number)
 	if err != nil {
-		return nil, nil, fmt.Errorf("send message: %w", err)
-	}
-	var seen client.Accumulator
-	for {
-		event, err := stream.Next()
-		if err == nil {
-			err = seen.Add(event)
-		}
-		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("follow the task: %w", err), stream.Close())
-		}
-		if event.Task != nil {
-			s.out.say("task %s", event.Task.ID)
-		}
-		s.out.event(event)
-		if u := event.StatusUpdate; until != "" && u != nil && u.Status.Message != nil && u.Status.Message.Text() == until {
-			return seen.Task, stream, s.cut(stream)
-		}
-		if seen.Task != nil && (seen.Task.Status.State.Interrupted() || seen.Task.Status.State.Terminal()) && until == "" {
-			return seen.Task, nil, stream.Close()
-		}
-	}
-}
-
-// cut kills the server and sees that the stream breaks.
-func (s *story) cut(stream *client.Stream) error {
-	if err := s.server.kill(); err != nil {
 		return err
 	}
-	for {
-		switch _, err := stream.Next(); {
-		case errors.Is(err, client.ErrStreamCut):
-			return nil
-		case err != nil:
-			return fmt.Errorf("the stream of a dead server: %w", err)
-		}
+	if made.Status != "draft" || made.Units != 400 || made.Total != made.Units*made.UnitPrice {
+		return fmt.Errorf("the ERP system has %+v", made)
 	}
-}
-
-// resume goes on with the stream after the last event that was seen.
-func (s *story) resume(ctx context.Context, cut *client.Stream, before *a2a.Task) (*a2a.Task, error) {
-	stream, err := cut.Resume(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("subscribe to the task: %w", err)
+	if len(o.work) != 2 || slices.ContainsFunc(o.work, func(w *work) bool { return w.over.IsZero() }) {
+		return fmt.Errorf("%s has %d delegations, not two that are over", o.number, len(o.work))
 	}
-	for event, err := range stream.All() {
-		if err != nil {
-			return nil, fmt.Errorf("follow the task: %w", err)
-		}
-		s.out.event(event)
-	}
-	task, err := s.peer.GetTask(ctx, &a2a.GetTaskRequest{ID: before.ID})
-	if err != nil {
-		return nil, fmt.Errorf("get the task: %w", err)
-	}
-	return task, nil
-}
-
-// check compares the end with what it should be.
-func (s *story) check(ctx context.Context, asked, finished *a2a.Task) error {
-	if finished.Status.State != a2a.StateCompleted || finished.ContextID != asked.ContextID || len(finished.Artifacts) != 1 {
-		return fmt.Errorf("the task is %s with %d artifacts", stateName(finished.Status.State), len(finished.Artifacts))
-	}
-	var booking struct {
-		PurchaseOrder string `json:"purchaseOrder"`
-		Dock          int    `json:"dock"`
-		TailLift      bool   `json:"tailLift"`
-	}
-	if err := json.Unmarshal(finished.Artifacts[0].Parts[0].Data, &booking); err != nil {
-		return fmt.Errorf("read the booking: %w", err)
-	}
-	if booking.PurchaseOrder != "PO-2026-0184" || booking.Dock != 2 || !booking.TailLift {
-		return fmt.Errorf("the booking is %+v", booking)
-	}
-	s.out.say("The task is the one that asked, and it is COMPLETED.")
-	list, err := s.peer.ListTasks(ctx, &a2a.ListTasksRequest{ContextID: asked.ContextID})
-	if err != nil {
-		return fmt.Errorf("list the tasks: %w", err)
-	}
-	if list.TotalSize != 1 {
-		return fmt.Errorf("the conversation has %d tasks", list.TotalSize)
-	}
-	s.out.say("It is the only task of its conversation.")
-	db, err := sql.Open("sqlite", "file:"+filepath.ToSlash(filepath.Join(s.dir, "delivery.db"))+"?_pragma=busy_timeout(10000)")
-	if err != nil {
-		return fmt.Errorf("open the calendar: %w", err)
-	}
-	defer func() { _ = db.Close() }()
-	var bookings int
-	var tasks sql.NullString
-	err = db.QueryRowContext(ctx, `SELECT count(*), group_concat(task_id) FROM booking WHERE purchase_order = 'PO-2026-0184'`).Scan(&bookings, &tasks)
-	if err != nil {
-		return fmt.Errorf("read the calendar: %w", err)
-	}
-	if bookings != 1 || !strings.EqualFold(tasks.String, asked.ID) {
-		return fmt.Errorf("the calendar has %d bookings, of the tasks %s", bookings, tasks.String)
-	}
-	s.out.say("The calendar has one booking for PO-2026-0184, although the turn ran twice.")
 	return nil
 }
+
+// inERP looks into the ERP system.
+func (s *story) inERP(ctx context.Context, number string) (o erp.Order, err error) {
+	system, err := erp.OpenToRead(ctx, s.place.file("erp.db"))
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, system.Close()) }()
+	return system.Order(ctx, number)
+}
+
+// posting shows that no agent can do what is left.
+func (s *story) posting(ctx context.Context, o *order) error {
+	session, err := toolclient.Server{URL: s.place.url(company) + "/mcp", Key: s.place.Key[agent]}.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := session.ListTools(ctx, nil)
+	if err = errors.Join(err, session.Close()); err != nil {
+		return fmt.Errorf("list tools: %w", err)
+	}
+	var names []string
+	for _, t := range list.Tools {
+		if names = append(names, t.Name); strings.HasPrefix(t.Name, "post_") {
+			return fmt.Errorf("the agent can call %s", t.Name)
+		}
+	}
+	if err := sleep(ctx, s.o.Pace/2); err != nil {
+		return err
+	}
+	s.screen.section("5  The rest is left to people", "a draft binds nobody; who posts it has looked at it")
+	s.screen.pair("the ERP system", "%s is a draft", o.number)
+	s.screen.pair("posted by", "a person with a key of erp-post, which no agent has")
+	s.screen.pair("the agent can call", "%s", strings.Join(names, ", "))
+	return nil
+}
+
+// waits tells who waited for whom.
+func (s *story) waits(o *order) {
+	s.screen.section("Who waited for whom", "nothing ran meanwhile: what waits is a row in a file")
+	for _, w := range o.work {
+		text := fmt.Sprintf("waited %7s for %-9s", span(w.over.Sub(w.asked)), w.To)
+		for _, i := range w.waiting {
+			text += fmt.Sprintf(" of which %7s for %s", span(i.Settled.Sub(i.Created)), i.By)
+		}
+		s.screen.row(agent, text)
+	}
+}
+
+// handOver tells what to do next, and what comes of it, until the demo is ended.
+func (s *story) handOver(ctx context.Context, o, next *order) error {
+	s.screen.section("Now you", "a second order asks its question, and nobody has answered yet")
+	s.screen.pair("open the console", "%s", s.console(ctx))
+	s.screen.pair("answer the question", "in the inbox, of %s: %s", next.number, next.open[0].Text)
+	s.screen.pair("find the order", "by its number: %s", o.number)
+	s.screen.pair("who waited for whom", "in the delegations of its task")
+	if s.o.Exit {
+		return nil
+	}
+	s.screen.say("Ctrl-C ends the demo.")
+	s.screen.print("\n")
+	var err error
+	for told := false; err == nil; {
+		err = s.look(ctx, next, nil)
+		if next.state.Terminal() && len(next.waiting) == 0 && !told {
+			told = true
+			s.screen.say("That was all. Look around for as long as you like; Ctrl-C ends the demo.")
+		}
+	}
+	if ctx.Err() == nil {
+		return err
+	}
+	s.screen.print("\n")
+	if s.o.Dir != "" {
+		s.screen.say("The data is kept in %s. Go on with: handoff demo --keep %s", s.place.dir, s.o.Dir)
+	}
+	return nil
+}
+
+// console returns where the console is, with a link that signs in once.
+func (s *story) console(context.Context) string { return s.place.url(company) }

@@ -65,9 +65,14 @@ func Serve(ctx context.Context, name, address string, handler http.Handler) erro
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+	log.Printf("The tool server is ready: %s, address=http://%s/mcp", name, listener.Addr())
+	return ServeListener(ctx, listener, handler)
+}
+
+// ServeListener is Serve on a listener of the caller's. It says nothing.
+func ServeListener(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	log.Printf("The tool server is ready: %s, address=http://%s/mcp", name, listener.Addr())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
