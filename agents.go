@@ -168,6 +168,7 @@ func (n *Node) runnerOf(c *config.Config, id string, own map[string]goAgent) (ag
 		Dir: c.Dir(), Logger: n.log.With("agent", id), HTTP: n.outbound, Callbacks: n.callbacks,
 		Relay: func(peer string) (agent.Agent, error) { return n.toPeer(peer), nil },
 		Tools: func(of *config.ToolAgent) (agent.Agent, error) { return n.toTools(id, of), nil },
+		Model: func(of *config.LLM) (agent.Agent, error) { return n.toModel(c, id, of) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("agents.%s.%w", id, err)
@@ -201,8 +202,11 @@ func newSpec(id string, c *config.Agent, node config.Retention, run agent.Agent)
 		spec.OnInterrupt = engine.InterruptResume
 	}
 	spec.NoLineage, spec.CallerGrants = !c.Lineage, c.Grants == config.GrantsCaller
-	if c.Run.MCP != nil {
+	if c.Run.MCP != nil || c.Run.LLM != nil {
 		spec.Recall = bridge.JobRecall
+	}
+	if c.Run.LLM != nil {
+		spec.Answers = engine.AnswersTask
 	}
 	if peer := c.Run.Relay; peer != "" {
 		spec.Peer, spec.Answers, spec.FirstStepWait = peer, engine.AnswersTask, 0

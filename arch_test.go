@@ -17,6 +17,7 @@ var floors = map[string]int{
 	"internal/console":          6,
 	"internal/api":              5,
 	"internal/backend":          5,
+	"internal/backend/llm":      6,
 	"internal/ledger":           5,
 	"internal/wire":             4,
 	"internal/conformance":      4,

@@ -28,8 +28,8 @@ func (n *Node) toTools(id string, of *config.ToolAgent) agent.Agent {
 	})
 }
 
-// serverGate is the way of an agent to the tools of a server: by the same policy as
-// at the server's endpoint, for whoever the agent works.
+// serverGate is the way of an agent to the tools of a server, or of all with the name
+// "": by the same policy as at the endpoint, for whoever the agent works.
 type serverGate struct {
 	node   *Node
 	server string
@@ -65,13 +65,15 @@ func (g *serverGate) Tools(ctx context.Context, p *auth.Principal) ([]jsontext.V
 // Admit lets a call through, or refuses it.
 func (g *serverGate) Admit(ctx context.Context, p *auth.Principal, tool string, arguments jsontext.Value, key string) (*bridge.Admitted, error) {
 	a, err := g.admit(ctx, p, tool, arguments, key)
-	result := "begun"
+	server, result := g.server, "begun"
 	if err != nil {
 		result = "refused"
+	} else {
+		server = a.Server
 	}
 	entry := &audit.Entry{
 		At: time.Now(), Tenant: p.Tenant, Subject: p.Subject, Issuer: p.Issuer, Role: p.Role.String(), Operation: mcp.MethodCallTool,
-		Binding: "mcp", Agent: bridge.AgentPrefix + g.server, Target: tool, Result: result, Request: "agent " + g.agent,
+		Binding: "mcp", Agent: bridge.AgentPrefix + server, Target: tool, Result: result, Request: "agent " + g.agent,
 	}
 	if g.node.audit.Wants(true) {
 		if cerr := g.node.audit.Commit(ctx, entry); cerr != nil && err == nil {

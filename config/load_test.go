@@ -64,7 +64,7 @@ func TestStructuralProblems(t *testing.T) {
 		{"number for a text list", "cors: {origins: 1}\n" + minimal, "1:17: cors.origins: expects a list, not a number; write it in brackets: [1]"},
 		{"wrong id", strings.ReplaceAll(minimal, "delivery:", "Delivery!:"), `2:3: agents["Delivery!"]: is not an id: use a-z, 0-9 and -, begin with a letter or a digit, and up to 63 characters`},
 		{"fraction", "limits: {streams: 1.5}\n" + minimal, "1:19: limits.streams: is not a whole number"},
-		{"no backend", strings.Replace(minimal, "{exec: [./book]}", "{}", 1), "8:5: agents.delivery.run: says nothing that runs the agent; add script, exec or http"},
+		{"no backend", strings.Replace(minimal, "{exec: [./book]}", "{}", 1), "8:5: agents.delivery.run: says nothing that runs the agent; add script, exec, http, mcp, relay or llm"},
 		{"no run", strings.Replace(minimal, "    run: {exec: [./book]}\n", "", 1), "2:3: agents.delivery.run: is missing"},
 		{"no skills", strings.Replace(minimal, "skills:\n      - {id: book, name: Book, description: Books a dock., tags: [logistics]}", "skills: []", 1), "6:5: agents.delivery.skills: is empty; the agent card has to have at least one skill (A2A §4.4.1)"},
 		{"bad schema", strings.Replace(minimal, "tags: [logistics]", "tags: [x], input_schema: {type: 5}", 1), "agents.delivery.skills[0].input_schema: is not a JSON Schema"},

@@ -25,15 +25,17 @@ type Run struct {
 	// The name of a peer, another A2A agent to which every message is handed on.
 	Relay string `yaml:"relay"`
 
-	// A model that plans and calls tools. This version does not have it yet.
-	LLM a2a.JSON `yaml:"llm"`
+	// A model that plans, calls tools and hands work to other agents. Any with the API of OpenAI's chat completions.
+	LLM *LLM `yaml:"llm"`
 }
 
 // resumes reports whether a turn that a crash interrupted can safely run again:
 // a script passes over the steps that it has done, a relay looks what its peer has
-// got, and an agent whose skills are tools knows whether it has called one, while a
+// got, and an agent that calls tools knows whether it has called one, while a
 // program or a web service may have had effects elsewhere.
-func (r Run) resumes() bool { return len(r.Script) > 0 || r.Relay != "" || r.MCP != nil }
+func (r Run) resumes() bool {
+	return len(r.Script) > 0 || r.Relay != "" || r.MCP != nil || r.LLM != nil
+}
 
 // ToolAgent makes skills of tools.
 type ToolAgent struct {

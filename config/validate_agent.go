@@ -42,6 +42,7 @@ func (v *validator) agents() {
 			continue
 		}
 		v.agent(a, path)
+		v.llm(id, a, path)
 		v.paths(a, id, path, taken)
 	}
 }
@@ -93,7 +94,7 @@ func (v *validator) agent(a *Agent, path string) {
 	switch backends := a.Run.Backends(); len(backends) {
 	case 1:
 	case 0:
-		v.problem(path+".run", "add script, exec or http", "says nothing that runs the agent")
+		v.problem(path+".run", "add script, exec, http, mcp, relay or llm", "says nothing that runs the agent")
 	default:
 		v.problem(path+".run", "keep one", "has more than one backend: %s", strings.Join(backends, ", "))
 	}

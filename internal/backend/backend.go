@@ -1,6 +1,6 @@
 // Package backend runs the agents that a configuration describes: a script of
-// rules, a program per turn, a web service that turns are posted to, or a peer to
-// which everything is handed on. Each is an agent.Agent.
+// rules, a program per turn, a web service that turns are posted to, a peer to which
+// everything is handed on, tools, or a model. Each is an agent.Agent.
 package backend
 
 import (
@@ -30,6 +30,8 @@ type Options struct {
 	Relay func(peer string) (agent.Agent, error)
 	// Tools returns the agent whose skills are tools of a server. Nil: there are none.
 	Tools func(of *config.ToolAgent) (agent.Agent, error)
+	// Model returns the agent that is a model. Nil: there is none.
+	Model func(of *config.LLM) (agent.Agent, error)
 	// Callbacks receives the steps of web services that answer 202. Nil offers
 	// no callback to them.
 	Callbacks *Callbacks
@@ -57,7 +59,8 @@ func New(run config.Run, opt Options) (agent.Agent, error) {
 func Check(run config.Run) []*config.FieldError {
 	anyPeer := func(string) (agent.Agent, error) { return nil, nil } // whether there is such a peer is known where peers are
 	anyTools := func(*config.ToolAgent) (agent.Agent, error) { return nil, nil }
-	_, problems := build(&run, Options{Logger: slog.New(slog.DiscardHandler), HTTP: http.DefaultClient, Relay: anyPeer, Tools: anyTools})
+	anyModel := func(*config.LLM) (agent.Agent, error) { return nil, nil }
+	_, problems := build(&run, Options{Logger: slog.New(slog.DiscardHandler), HTTP: http.DefaultClient, Relay: anyPeer, Tools: anyTools, Model: anyModel})
 	return problems
 }
 
@@ -66,7 +69,7 @@ func build(run *config.Run, opt Options) (agent.Agent, []*config.FieldError) {
 	names := run.Backends()
 	switch {
 	case len(names) == 0:
-		c.fail("run", "has no backend; give it script, exec, http, mcp or relay")
+		c.fail("run", "has no backend; give it script, exec, http, mcp, relay or llm")
 		return nil, c.problems
 	case len(names) > 1:
 		c.fail("run", "has several backends, %s; an agent runs on one", strings.Join(names, " and "))
@@ -84,8 +87,8 @@ func build(run *config.Run, opt Options) (agent.Agent, []*config.FieldError) {
 		a = newRelay(&c, path, run.Relay, opt)
 	case "mcp":
 		a = newTools(&c, path, run.MCP, opt)
-	default:
-		c.fail(path, "is not available in this version; the backends are script, exec, http, mcp and relay")
+	case "llm":
+		a = newModel(&c, path, run.LLM, opt)
 	}
 	return a, c.problems
 }
@@ -108,6 +111,17 @@ func newTools(c *checker, path string, of *config.ToolAgent, opt Options) agent.
 		return nil
 	}
 	a, err := opt.Tools(of)
+	c.failed(path, err)
+	return a
+}
+
+// newModel returns the agent that is a model.
+func newModel(c *checker, path string, of *config.LLM, opt Options) agent.Agent {
+	if opt.Model == nil {
+		c.fail(path, "is not available: models are not run here")
+		return nil
+	}
+	a, err := opt.Model(of)
 	c.failed(path, err)
 	return a
 }

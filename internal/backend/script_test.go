@@ -495,7 +495,6 @@ func TestCheckBackends(t *testing.T) {
 	}{
 		{config.Run{}, "run: has no backend"},
 		{config.Run{Script: []config.Rule{{}}, HTTP: &config.HTTP{}}, "run: has several backends, http and script"},
-		{config.Run{LLM: a2a.JSON(`{}`)}, "run.llm: is not available in this version"},
 		{config.Run{Script: []config.Rule{{Do: []config.ScriptStep{{Delegate: &config.ScriptDelegate{To: "x"}}}}}}, "run.script[0].do[0].delegate.message: is missing"},
 		{config.Run{Script: []config.Rule{{Do: []config.ScriptStep{{Delegate: &config.ScriptDelegate{Message: &config.ScriptContent{Text: "Quote"}}}}}}}, "run.script[0].do[0]: delegate.to: is missing"},
 		{config.Run{Script: []config.Rule{{When: config.When{Outcome: "done"}, Do: []config.ScriptStep{{Complete: &config.ScriptContent{}}}}}}, "run.script[0].when.outcome: is not one of"},

@@ -129,7 +129,7 @@ func (a *toolAgent) Run(ctx context.Context, t *agent.Turn) error {
 		return w.run()
 	}
 	if t.Grant == nil || w.call.Approve == "" || s.Approved {
-		return a.begin(w)
+		return w.beginAllowed(a.opts.Gate, t.TaskID)
 	}
 	return w.begin()
 }
@@ -169,26 +169,32 @@ func (a *toolAgent) prepare(w *work) (done bool, err error) {
 
 // keep is the call that is to be made.
 func (a *toolAgent) keep(w *work, arguments jsontext.Value) *keptCall {
-	p := principalOf(w.turn)
-	params := object([]member{{"name", quoted(w.state.Tool)}, {"arguments", arguments}})
+	return newKept(w.turn, w.state.Tool, arguments, a.opts.Version)
+}
+
+// newKept is a call that a turn is to make for whom it works.
+func newKept(t *agent.Turn, tool string, arguments jsontext.Value, version string) *keptCall {
+	p := principalOf(t)
+	params := object([]member{{"name", quoted(tool)}, {"arguments", arguments}})
 	client := mcp.Capabilities{ElicitForm: true, ElicitURL: true, Tasks: true}
-	m := mcp.NewRequest(quoted(w.turn.TaskID), mcp.MethodCallTool, params, mcp.Meta{
+	m := mcp.NewRequest(quoted(t.TaskID), mcp.MethodCallTool, params, mcp.Meta{
 		Version: mcp.Modern, Capabilities: jsontext.Value(client.AppendJSON(nil)),
-		Client: object([]member{{"name", quoted("handoff")}, {"version", quoted(cmp.Or(a.opts.Version, "0"))}}),
+		Client: object([]member{{"name", quoted("handoff")}, {"version", quoted(cmp.Or(version, "0"))}}),
 	})
 	return &keptCall{
-		Endpoint: "agent " + w.turn.Agent, Tool: w.state.Tool, Exposed: w.state.Tool,
+		Endpoint: "agent " + t.Agent, Tool: tool, Exposed: tool,
 		Tenant: p.Tenant, Issuer: p.Issuer, Subject: p.Subject, Scopes: p.Scopes, Role: p.Role, Body: m.Body,
 	}
 }
 
-// begin makes the call by what policy says of it now.
-func (a *toolAgent) begin(w *work) error {
+// beginAllowed makes the call by what policy says of it now. The key is one under
+// which it can be made again.
+func (w *work) beginAllowed(gate Gate, key string) error {
 	m, err := mcp.Scan(w.call.Body, mcp.Limits{})
 	if err != nil {
 		return err
 	}
-	t, err := a.opts.Gate.Admit(w.ctx, w.call.principal(), w.call.Exposed, m.Text(m.Args).Clone(), w.turn.TaskID)
+	t, err := gate.Admit(w.ctx, w.call.principal(), w.call.Exposed, m.Text(m.Args).Clone(), key)
 	if err != nil {
 		return w.fail(mcp.AsError(err))
 	}
@@ -458,6 +464,8 @@ func (agentRim) fail(w *work, e jsontext.Value, text string) error {
 		Parts: []a2a.Part{a2a.Text(text)}, Metadata: a2a.JSON(object([]member{{metaError, e}})),
 	}})
 }
+
+func (agentRim) canceled(w *work, text string) error { return canceledTask(w, text) }
 
 // ask asks for one thing after the other, as a question that people can answer.
 func (agentRim) ask(w *work, open []input) error {

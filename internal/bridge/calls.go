@@ -436,6 +436,9 @@ func (c *Calls) Recall(ctx context.Context, job *store.Job) error {
 	if err != nil {
 		return err
 	}
+	if within := valueOf(jsontext.Value(state), StateMember); within != nil {
+		state = a2a.JSON(within)
+	}
 	s, err := decodeState(state)
 	if err != nil {
 		return c.finish(ctx, job)

@@ -7,8 +7,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"handoff.example/handoff/a2a"
-	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/upstream"
 )
@@ -135,9 +133,7 @@ func (w *work) look(m *mcp.Message) (done bool, err error) {
 		if text == "" {
 			text = "The server has canceled its task"
 		}
-		return true, w.turn.Emit(agent.Step{Fail: &agent.Content{
-			Parts: []a2a.Part{a2a.Text(short(text, maxShown))}, Metadata: a2a.JSON(object([]member{{metaCancelled, jsontext.Value("true")}})),
-		}})
+		return true, w.rim.canceled(w, short(text, maxShown))
 	case mcp.TaskInputRequired:
 		requests, _ := membersOf(m.Param("inputRequests"))
 		if w.state.asking(requests) || len(w.state.open()) > 0 {

@@ -33,6 +33,15 @@ func (callRim) fail(w *work, e jsontext.Value, text string) error {
 	}})
 }
 
+func (callRim) canceled(w *work, text string) error { return canceledTask(w, text) }
+
+// canceledTask ends a task whose call the server has canceled.
+func canceledTask(w *work, text string) error {
+	return w.turn.Emit(agent.Step{Fail: &agent.Content{
+		Parts: []a2a.Part{a2a.Text(text)}, Metadata: a2a.JSON(object([]member{{metaCancelled, jsontext.Value("true")}})),
+	}})
+}
+
 // ask asks for all that is open. People see the same in the inbox.
 func (callRim) ask(w *work, open []input) error {
 	requests := make([]member, len(open))

@@ -53,14 +53,17 @@ type work struct {
 	call  *keptCall
 	state *callState
 	rim   rim
-	spoke time.Time // when progress was told last
-	heard string    // the last status message of the server's task
+	keep  func(state jsontext.Value) error // keeps the state; nil: it is that of the task
+	name  string                           // of the call among those of its task; "": it is the only one
+	spoke time.Time                        // when progress was told last
+	heard string                           // the last status message of the server's task
 }
 
 // rim is how a call is shown outside: as a call, or as the work of an agent.
 type rim interface {
 	complete(w *work, result jsontext.Value) error
 	fail(w *work, e jsontext.Value, text string) error
+	canceled(w *work, text string) error // the server has canceled its task
 	ask(w *work, open []input) error
 }
 
@@ -135,6 +138,9 @@ func (w *work) save() error {
 	if err != nil {
 		return err
 	}
+	if w.keep != nil {
+		return w.keep(jsontext.Value(text))
+	}
 	if err := w.turn.SetState(text); err != nil {
 		return err
 	}
@@ -179,7 +185,7 @@ func (w *work) recover() error {
 
 // answerKey is where an answer is kept that came when its turn was being handed
 // over.
-func (w *work) answerKey() string { return "answer:" + strconv.Itoa(w.state.Round) }
+func (w *work) answerKey() string { return w.name + "answer:" + strconv.Itoa(w.state.Round) }
 
 var errNone = errors.New("there is none")
 
@@ -364,7 +370,11 @@ func (w *work) ask() error {
 	if err != nil {
 		return err
 	}
-	if err := w.turn.SetState(text); err != nil {
+	keep := w.keep
+	if keep == nil {
+		keep = func(state jsontext.Value) error { return w.turn.SetState(a2a.JSON(state)) }
+	}
+	if err := keep(jsontext.Value(text)); err != nil {
 		return err
 	}
 	return w.rim.ask(w, w.state.open())

@@ -1,0 +1,442 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/openai/openai-go/v3/shared"
+
+	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/netguard"
+)
+
+// client speaks to the API of a model. It takes nothing from the environment.
+type client struct {
+	conf    *config.LLM
+	api     openai.ChatCompletionService
+	secrets []string // not shown in errors
+}
+
+// maxAnswerBytes bounds what an answer may be on the wire.
+const maxAnswerBytes = 64 << 20
+
+func newClient(c *config.LLM, h *http.Client) *client {
+	opts := []option.RequestOption{
+		option.WithBaseURL(c.BaseURL), option.WithHTTPClient(h), option.WithMaxRetries(0),
+		option.WithHeader("User-Agent", "handoff"),
+		option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+			res, err := next(r)
+			if err == nil {
+				res.Body = netguard.MaxBytes(res.Body, maxAnswerBytes)
+			}
+			return res, err
+		}),
+	}
+	cl := &client{conf: c}
+	if !c.Key.IsZero() {
+		opts = append(opts, option.WithAPIKey(c.Key.Reveal()))
+		cl.secrets = append(cl.secrets, c.Key.Reveal())
+	}
+	for name, value := range c.Headers {
+		opts = append(opts, option.WithHeader(name, value.Reveal()))
+		cl.secrets = append(cl.secrets, value.Reveal())
+		if _, token, ok := strings.Cut(value.Reveal(), " "); ok {
+			cl.secrets = append(cl.secrets, token)
+		}
+	}
+	var extra map[string]jsontext.Value
+	if c.Extra != nil && json.Unmarshal(c.Extra, &extra) == nil {
+		for name, value := range extra {
+			opts = append(opts, option.WithJSONSet(escaped(name), value))
+		}
+	}
+	cl.api = openai.NewChatCompletionService(opts...)
+	return cl
+}
+
+// escaped is a name as a path of one member.
+func escaped(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `*`, `\*`, `?`, `\?`, `:`, `\:`).Replace(name)
+}
+
+// usage is what an answer has used, in tokens.
+type usage struct {
+	input, cached, output int64
+	told                  bool // by the model; otherwise nobody knows
+}
+
+// answer is an answer of a model.
+type answer struct {
+	text    string
+	refusal string
+	calls   []function
+	finish  string
+	usage   usage
+}
+
+// errCut says that an answer has ended before its end.
+var errCut = errors.New("the answer was cut")
+
+// errSilent says that the model was silent for too long.
+var errSilent = errors.New("the model was silent for too long")
+
+// params is the request of a turn.
+func (w *work) params() openai.ChatCompletionNewParams {
+	p := openai.ChatCompletionNewParams{Model: w.conf.Model}
+	p.Messages = append(p.Messages, openai.SystemMessage(w.system()))
+	for i := range w.state.Conversation {
+		p.Messages = append(p.Messages, w.state.Conversation[i].param())
+	}
+	for i := range w.offered().functions {
+		f := &w.offered().functions[i]
+		var parameters map[string]jsontext.Value
+		if err := json.Unmarshal(f.parameters, &parameters); err != nil {
+			continue // it was one when it was offered
+		}
+		schema := shared.FunctionParameters{}
+		for name, value := range parameters {
+			schema[name] = value
+		}
+		p.Tools = append(p.Tools, openai.ChatCompletionFunctionTool(shared.FunctionDefinitionParam{
+			Name: f.name, Description: openai.String(f.description), Parameters: schema,
+		}))
+	}
+	if w.conf.MaxOutput > 0 {
+		p.MaxCompletionTokens = openai.Int(int64(w.conf.MaxOutput))
+	}
+	if w.conf.Temperature != nil {
+		p.Temperature = openai.Float(*w.conf.Temperature)
+	}
+	if w.conf.Stream {
+		p.StreamOptions.IncludeUsage = openai.Bool(true)
+	}
+	return p
+}
+
+// param is a message as the API has it.
+func (m *message) param() openai.ChatCompletionMessageParamUnion {
+	switch m.Role {
+	case roleUser:
+		return openai.UserMessage(m.Text)
+	case roleTool:
+		return openai.ToolMessage(m.Text, m.ID)
+	}
+	a := openai.ChatCompletionAssistantMessageParam{}
+	if m.Text != "" || len(m.Calls) == 0 {
+		a.Content.OfString = openai.String(m.Text)
+	}
+	for _, c := range m.Calls {
+		a.ToolCalls = append(a.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
+			OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
+				ID: c.ID, Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{Name: c.Name, Arguments: c.Arguments},
+			},
+		})
+	}
+	return openai.ChatCompletionMessageParamUnion{OfAssistant: &a}
+}
+
+// complete asks the model. What it says is given to text as it comes, which ends the
+// answer with an error.
+func (c *client) complete(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error) (*answer, error) {
+	life, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	alive := func() {}
+	if d := c.conf.Timeout.Std(); d > 0 {
+		timer := time.AfterFunc(d, func() { end(errSilent) })
+		defer timer.Stop()
+		alive = func() { timer.Reset(d) }
+	}
+	var a *answer
+	var err error
+	if c.conf.Stream {
+		a, err = c.stream(life, p, alive, text)
+	} else {
+		a, err = c.whole(life, p, text)
+	}
+	if cause := context.Cause(life); err != nil && cause != nil {
+		err = cause // and not that a request was canceled
+	}
+	return a, err
+}
+
+// whole asks for the answer in one piece.
+func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error) (*answer, error) {
+	res, err := c.api.New(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(res.Choices) == 0 {
+		return nil, errCut
+	}
+	choice := &res.Choices[0]
+	a := &answer{text: choice.Message.Content, refusal: choice.Message.Refusal, finish: choice.FinishReason, usage: usageOf(&res.Usage)}
+	for i := range choice.Message.ToolCalls {
+		t := &choice.Message.ToolCalls[i]
+		a.calls = append(a.calls, function{ID: t.ID, Name: t.Function.Name, Arguments: t.Function.Arguments})
+	}
+	if a.finish == "" {
+		a.finish = "stop"
+	}
+	if a.text != "" {
+		if err := text(a.text); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// stream asks for the answer in pieces. One that comes to no end was cut.
+func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, alive func(), text func(string) error) (*answer, error) {
+	stream := c.api.NewStreaming(ctx, p)
+	defer func() { _ = stream.Close() }() // what was read is all that counts
+	g := gathered{byIndex: map[int64]int{}}
+	for stream.Next() {
+		alive()
+		chunk := stream.Current()
+		if chunk.JSON.Usage.Valid() {
+			g.answer.usage = usageOf(&chunk.Usage)
+		}
+		for i := range chunk.Choices {
+			if chunk.Choices[i].Index == 0 {
+				if err := g.take(&chunk.Choices[i], text); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	switch err := stream.Err(); {
+	case err != nil:
+		return nil, err
+	case g.answer.finish == "":
+		return nil, errCut
+	}
+	return &g.answer, nil
+}
+
+// gathered is an answer as it comes.
+type gathered struct {
+	answer  answer
+	byIndex map[int64]int // of calls
+	bytes   int
+}
+
+// maxGathered bounds the calls of one answer, in bytes and in number.
+const (
+	maxGatheredBytes = 4 << 20
+	maxGatheredCalls = 256
+)
+
+func (g *gathered) take(choice *openai.ChatCompletionChunkChoice, text func(string) error) error {
+	a, d := &g.answer, &choice.Delta
+	if d.Content != "" {
+		a.text += d.Content
+		if err := text(d.Content); err != nil {
+			return err
+		}
+	}
+	a.refusal += d.Refusal
+	for i := range d.ToolCalls {
+		t := &d.ToolCalls[i]
+		at, ok := g.byIndex[t.Index]
+		// Some have no index, and begin the next call with another id.
+		if ok && t.ID != "" && a.calls[at].ID != "" && t.ID != a.calls[at].ID {
+			ok = false
+		}
+		if !ok {
+			if at = len(a.calls); at == maxGatheredCalls {
+				return errors.New("the answer has too many calls")
+			}
+			g.byIndex[t.Index] = at
+			a.calls = append(a.calls, function{})
+		}
+		call := &a.calls[at]
+		if call.ID == "" {
+			call.ID = t.ID
+		}
+		if t.Function.Name != "" && call.Name != t.Function.Name {
+			call.Name += t.Function.Name
+		}
+		call.Arguments += t.Function.Arguments
+		if g.bytes += len(t.Function.Arguments) + len(t.Function.Name); g.bytes > maxGatheredBytes {
+			return errors.New("the calls of the answer are too long")
+		}
+	}
+	if len(a.refusal) > maxGatheredBytes {
+		return errors.New("the answer is too long")
+	}
+	if choice.FinishReason != "" {
+		a.finish = choice.FinishReason
+	}
+	return nil
+}
+
+func usageOf(u *openai.CompletionUsage) usage {
+	const most = 1 << 40 // nobody's tokens are so many
+	in, out, cached := u.PromptTokens, u.CompletionTokens, u.PromptTokensDetails.CachedTokens
+	if in < 0 || out < 0 || in > most || out > most || in+out == 0 {
+		return usage{}
+	}
+	return usage{input: in, output: out, cached: max(0, min(cached, in)), told: true}
+}
+
+// failure is what an error of the API means.
+type failure struct {
+	text    string        // for whoever reads the task
+	outcome string        // busy, cut, failed
+	status  int           // of HTTP; 0: there was none
+	again   bool          // the model may be asked again
+	after   time.Duration // as it has said; 0: it has not
+	counts  bool          // it may have cost something
+}
+
+// failureOf understands an error of the API.
+func (c *client) failureOf(err error, now time.Time) failure {
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return c.refusal(e, now)
+	}
+	if e, ok := errors.AsType[*ssestream.StreamError](err); ok {
+		return failure{text: "The model has ended its answer with an error: " + c.shown(e.Message), outcome: "cut", again: true, counts: true}
+	}
+	if e, ok := errors.AsType[*netguard.BlockedError](err); ok {
+		return failure{text: "The model is not reached: " + c.shown(e.Error()), outcome: "failed"}
+	}
+	switch {
+	case errors.Is(err, errSilent):
+		return failure{text: "The model was silent for longer than " + c.conf.Timeout.String() + ".", outcome: "cut", again: true, counts: true}
+	case errors.Is(err, errCut), errors.Is(err, io.ErrUnexpectedEOF):
+		return failure{text: "The answer of the model was cut.", outcome: "cut", again: true, counts: true}
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the URL may have a secret
+	}
+	return failure{text: "The model is not reached: " + c.shown(err.Error()), outcome: "failed", again: true, counts: true}
+}
+
+// refusal understands an answer that is no success.
+func (c *client) refusal(e *openai.Error, now time.Time) failure {
+	f := failure{status: e.StatusCode, outcome: "failed"}
+	detail := ""
+	if e.Message != "" {
+		detail = ": " + c.shown(e.Message)
+	}
+	switch {
+	case e.StatusCode == http.StatusUnauthorized, e.StatusCode == http.StatusForbidden:
+		f.text = "The model's API has refused the agent's key (" + strconv.Itoa(e.StatusCode) + ")."
+	case e.Code == "insufficient_quota":
+		f.text = "The agent's account at the model's API has no quota left" + detail
+	case e.Code == "context_length_exceeded":
+		f.text = "The conversation is longer than the model takes; lower run.llm.limits.context" + detail
+	case e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusConflict, e.StatusCode >= 500:
+		f.text, f.again = "The model's API has answered "+strconv.Itoa(e.StatusCode)+detail, true
+		if e.StatusCode == http.StatusTooManyRequests || e.StatusCode == http.StatusServiceUnavailable {
+			f.outcome = "busy"
+		}
+		if e.Response != nil {
+			f.after = retryAfter(e.Response.Header, now)
+		}
+	default:
+		f.text = "The model's API has refused the request (" + strconv.Itoa(e.StatusCode) + ")" + detail
+	}
+	return f
+}
+
+// shown is a text of the API as people may read it: short, and without secrets.
+func (c *client) shown(text string) string {
+	for _, secret := range c.secrets {
+		if len(secret) >= 4 {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	text = strings.Join(strings.Fields(text), " ")
+	return clean(auth.Redact(text), 300)
+}
+
+// retryAfter is how long an answer asks to wait; 0: it does not say.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(min(ms, 1e12)) * time.Millisecond
+	}
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, 1e8) * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// How long to wait after failures.
+const (
+	firstRetry = 500 * time.Millisecond // doubled each time
+	mostRetry  = time.Minute
+	parkRetry  = 5 * time.Second // from here on the turn ends meanwhile
+)
+
+func backoff(failures int) time.Duration {
+	d := min(firstRetry<<min(failures-1, 10), mostRetry)
+	return d/2 + rand.N(d/2)
+}
+
+// chunks gathers the pieces of a text to chunks of an artifact, so that one comes at
+// most every so often.
+type chunks struct {
+	emit func(text string, last bool) error
+
+	mu      sync.Mutex
+	pending strings.Builder
+	timer   *time.Timer
+	err     error
+	sent    bool // anything
+}
+
+// betweenChunks is how long pieces are gathered.
+const betweenChunks = 50 * time.Millisecond
+
+// add takes a piece.
+func (c *chunks) add(text string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending.WriteString(text)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(betweenChunks, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.flush(false)
+		})
+	}
+	return c.err
+}
+
+func (c *chunks) flush(last bool) {
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+	if c.err == nil && (c.pending.Len() > 0 || last && c.sent) {
+		c.err, c.sent = c.emit(c.pending.String(), last), true
+		c.pending.Reset()
+	}
+}
+
+// end sends what is left, as the last chunk or not.
+func (c *chunks) end(last bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.flush(last)
+	return c.err
+}
