@@ -62,7 +62,7 @@ var floors = map[string]int{
 	"internal/store/transfer":   5,
 	"internal/console/content":  2,
 	"internal/console/timeline": 1,
-	"internal/console/tree":     1,
+	"internal/console/graph":    1,
 
 	"internal/store/postgres/postgrestest": 1,
 }

@@ -32,7 +32,7 @@ func (w *writer) json(value string) {
 		return
 	}
 	t := &tree{w: w, dec: decoder(value), counts: counts}
-	w.open("div", "class", "json")
+	w.open("div", "class", "values")
 	t.value("", 0)
 	w.close("div")
 	if t.left {
@@ -101,7 +101,7 @@ func (t *tree) value(name string, depth int) {
 		t.collection(name, depth, kind)
 		return
 	}
-	t.w.open("div", "class", "json-line")
+	t.w.open("div", "class", "values-line")
 	t.name(name)
 	t.scalar(kind)
 	t.w.close("div")
@@ -162,18 +162,18 @@ func (t *tree) collection(name string, depth int, kind jsontext.Kind) {
 	if count == 1 {
 		word = strings.TrimSuffix(word, "s")
 	}
-	attributes := []string{"class", "json-node"}
+	attributes := []string{"class", "values-node"}
 	if depth == 0 || depth < openDepth && count <= openValues {
 		attributes = append(attributes, "open", "")
 	}
 	t.w.open("details", attributes...)
 	t.w.open("summary")
 	t.name(name)
-	t.w.open("span", "class", "json-count")
+	t.w.open("span", "class", "values-count")
 	t.w.string(strconv.Itoa(count) + " " + word)
 	t.w.close("span")
 	t.w.close("summary")
-	t.w.open("div", "class", "json-inside")
+	t.w.open("div", "class", "values-inside")
 	_, _ = t.dec.ReadToken()
 	for i := 0; ; i++ {
 		if next := t.dec.PeekKind(); next == '}' || next == ']' || next == 0 {

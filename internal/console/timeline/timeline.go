@@ -76,6 +76,9 @@ type Shape struct {
 	Inside bool // the label stands in the bar
 }
 
+// Right is where the shape ends.
+func (s *Shape) Right() float64 { return s.X + s.W }
+
 // Tick is a place on the axis.
 type Tick struct {
 	X     float64
@@ -89,6 +92,9 @@ type Gap struct {
 	From, To time.Time
 	Label    string // how long it was
 }
+
+// Middle is the middle of the gap.
+func (g *Gap) Middle() float64 { return g.X + g.W/2 }
 
 // Draw lays out items. Now is the end of those that go on.
 func Draw(items []Item, now time.Time) *Picture {

@@ -1,4 +1,4 @@
-package tree_test
+package graph_test
 
 import (
 	"strconv"
@@ -7,30 +7,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"handoff.example/handoff/internal/console/tree"
+	"handoff.example/handoff/internal/console/graph"
 )
 
 func TestAChainStandsOnALine(t *testing.T) {
 	t.Parallel()
-	p := tree.Draw([]tree.Node{{ID: "order"}, {ID: "quote", Parent: "order"}, {ID: "freight", Parent: "quote", Waits: true}})
-	want := []tree.Box{
+	p := graph.Draw([]graph.Node{{ID: "order"}, {ID: "quote", Parent: "order"}, {ID: "freight", Parent: "quote", Waits: true}})
+	want := []graph.Box{
 		{Node: 0, Depth: 0, X: 12, Y: 12}, {Node: 1, Depth: 1, X: 332, Y: 12}, {Node: 2, Depth: 2, X: 652, Y: 12}, {Node: 2, Depth: 3, X: 972, Y: 12, Waits: true},
 	}
 	if diff := cmp.Diff(want, p.Boxes); diff != "" {
 		t.Error(diff)
 	}
-	if len(p.Edges) != 3 || p.Edges[2] != (tree.Edge{From: 0, To: 1, X1: 228, Y1: 44, X2: 332, Y2: 44}) {
+	if len(p.Edges) != 3 || p.Edges[2] != (graph.Edge{From: 0, To: 1, X1: 228, Y1: 44, X2: 332, Y2: 44}) {
 		t.Errorf("%+v", p.Edges)
 	}
-	if p.Width != 972+tree.NodeWidth+tree.Margin || p.Height != 12+tree.NodeHeight+tree.Margin {
+	if p.Width != 972+graph.NodeWidth+graph.Margin || p.Height != 12+graph.NodeHeight+graph.Margin {
 		t.Errorf("%d x %d", p.Width, p.Height)
 	}
 }
 
 func TestSiblingsStandBelowEachOther(t *testing.T) {
 	t.Parallel()
-	p := tree.Draw([]tree.Node{{ID: "order"}, {ID: "a", Parent: "order"}, {ID: "b", Parent: "order"}, {ID: "a1", Parent: "a"}, {ID: "a2", Parent: "a"}})
-	at := map[int]tree.Box{}
+	p := graph.Draw([]graph.Node{{ID: "order"}, {ID: "a", Parent: "order"}, {ID: "b", Parent: "order"}, {ID: "a1", Parent: "a"}, {ID: "a2", Parent: "a"}})
+	at := map[int]graph.Box{}
 	for _, b := range p.Boxes {
 		at[b.Node] = b
 	}
@@ -44,11 +44,11 @@ func TestEveryTaskHasAPlaceOfItsOwn(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "n")
-		nodes := make([]tree.Node, n)
+		nodes := make([]graph.Node, n)
 		for i := range nodes {
-			nodes[i] = tree.Node{ID: strconv.Itoa(rapid.IntRange(0, n).Draw(t, "id")), Parent: strconv.Itoa(rapid.IntRange(0, n).Draw(t, "parent")), Waits: rapid.Bool().Draw(t, "waits")}
+			nodes[i] = graph.Node{ID: strconv.Itoa(rapid.IntRange(0, n).Draw(t, "id")), Parent: strconv.Itoa(rapid.IntRange(0, n).Draw(t, "parent")), Waits: rapid.Bool().Draw(t, "waits")}
 		}
-		p := tree.Draw(nodes)
+		p := graph.Draw(nodes)
 		seen := map[[2]int]bool{}
 		drawn := 0
 		for _, b := range p.Boxes {
@@ -57,7 +57,7 @@ func TestEveryTaskHasAPlaceOfItsOwn(t *testing.T) {
 				t.Fatalf("two boxes at %v", place)
 			}
 			seen[place] = true
-			if b.X+tree.NodeWidth > p.Width || b.Y+tree.NodeHeight > p.Height {
+			if b.X+graph.NodeWidth > p.Width || b.Y+graph.NodeHeight > p.Height {
 				t.Fatalf("%+v lies outside of %d x %d", b, p.Width, p.Height)
 			}
 			if !b.Waits {

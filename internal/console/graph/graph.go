@@ -1,6 +1,6 @@
-// Package tree lays out a tree of tasks, each with those that it has delegated,
+// Package graph lays out a tree of tasks, each with those that it has delegated,
 // as a graph from left to right.
-package tree
+package graph
 
 // Node is a task.
 type Node struct {

@@ -1,0 +1,213 @@
+package console
+
+import (
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"time"
+
+	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/console/content"
+)
+
+var taskPages = []page{
+	{path: "tasks/{id}", nav: "tasks", title: "Task", role: auth.RoleViewer, get: showTask, post: changeTask},
+	{path: "tasks/{id}/events", nav: "tasks", title: "Events", role: auth.RoleViewer, get: showEvents},
+}
+
+func init() {
+	functions["visible"] = content.Visible
+	functions["add"] = func(a, b int) int { return a + b }
+	functions["sub"] = func(a, b int) int { return a - b }
+	functions["even"] = func(n int) bool { return n%2 == 0 }
+	functions["px"] = func(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
+}
+
+// taskDetail is what the page of a task shows.
+type taskDetail struct {
+	shownTask
+	Timeline     *drawnTimeline
+	Conversation []shownMessage
+	More         bool // the conversation is longer than it is shown
+	Artifacts    []shownArtifact
+	Tree         *drawnTree
+	Webhooks     []shownWebhook
+	Changes      []*change // that whoever has signed in may do
+	Now          time.Time
+}
+
+// TreeRoot is the task at the root of the tree.
+func (d *taskDetail) TreeRoot() string {
+	if d.Root != "" {
+		return d.Root
+	}
+	return d.Task.ID
+}
+
+// shownMessage is one message of the conversation.
+type shownMessage struct {
+	ID    string
+	User  bool   // from whoever asked
+	Who   string // wrote it
+	Parts []template.HTML
+}
+
+// shownArtifact is one artifact.
+type shownArtifact struct {
+	ID, Name, Description string
+	Parts                 []shownPart
+}
+
+// shownPart is one part of an artifact.
+type shownPart struct {
+	HTML template.HTML
+	Kind string
+}
+
+// shownWebhook is a webhook of a task.
+type shownWebhook struct {
+	ID      string    `json:"id"`
+	Target  string    `json:"target"`
+	State   string    `json:"state"`
+	Sent    int64     `json:"sent"`
+	Events  int64     `json:"events"`
+	Waiting int64     `json:"waiting"`
+	Error   string    `json:"error"`
+	Next    time.Time `json:"next"`
+}
+
+// maxHistory is how many messages of a task are shown.
+const maxHistory = 200
+
+func showTask(v *view) error {
+	id := v.param("id")
+	d := &taskDetail{Now: time.Now()}
+	if err := v.get("/tasks/"+url.PathEscape(id)+"?history="+strconv.Itoa(maxHistory), &d.shownTask); err != nil {
+		return err
+	}
+	id = d.Task.ID
+	v.title = "Task of " + content.Visible(d.Who())
+	if d.Ref != "" {
+		v.title = content.Visible(d.Ref) + ", " + content.Visible(d.Who())
+	}
+	var t taskTimeline
+	if err := v.get("/tasks/"+url.PathEscape(id)+"/timeline", &t); err != nil {
+		return err
+	}
+	d.Timeline = drawTimeline(&t, d.Now)
+	tree, err := v.tree(id, d.Now)
+	if err != nil {
+		return err
+	}
+	d.Tree = tree.below(id)
+	if v.may(auth.RoleOperator) {
+		var list struct {
+			Webhooks []shownWebhook `json:"webhooks"`
+		}
+		if err := v.get("/webhooks?task="+url.QueryEscape(id), &list); err != nil && !isNotFound(err) {
+			return err
+		}
+		d.Webhooks = list.Webhooks
+	}
+	d.converse()
+	d.show()
+	for i := range changes {
+		c := &changes[i]
+		if v.may(c.Role) && d.Over() != (c.Verb == "cancel") {
+			d.Changes = append(d.Changes, c)
+		}
+	}
+	return v.render("task", d)
+}
+
+// converse gathers the conversation: the history, and what the status says now.
+func (d *taskDetail) converse() {
+	messages := d.Task.History
+	d.More = len(messages) >= maxHistory
+	if m := d.Task.Status.Message; m != nil {
+		messages = append(messages, *m)
+	}
+	for i := range messages {
+		m := &messages[i]
+		s := shownMessage{ID: m.MessageID, User: m.Role == a2a.RoleUser, Who: d.Who()}
+		if s.User {
+			if s.Who = d.Owner; s.Who == "" {
+				s.Who = "anonymous"
+			}
+		}
+		for n := range m.Parts {
+			s.Parts = append(s.Parts, content.Part(&m.Parts[n], inlined(&m.Parts[n])))
+		}
+		d.Conversation = append(d.Conversation, s)
+	}
+}
+
+// maxInlined bounds the files of messages that are within the page, in bytes.
+const maxInlined = 256 << 10
+
+// inlined is an address that holds the bytes of a file itself. The files of
+// messages have no other.
+func inlined(p *a2a.Part) content.Address {
+	if p.Kind != a2a.PartRaw || len(p.Raw) > maxInlined {
+		return content.Address{}
+	}
+	mediaType := content.Sniff(p.Raw)
+	if mediaType == "" || mediaType == "application/pdf" {
+		return content.Address{Keep: "data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(p.Raw)}
+	}
+	address := "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Raw)
+	return content.Address{Show: address, Keep: address}
+}
+
+// show makes the artifacts HTML.
+func (d *taskDetail) show() {
+	for i := range d.Task.Artifacts {
+		a := &d.Task.Artifacts[i]
+		s := shownArtifact{ID: a.ArtifactID, Name: a.Name, Description: a.Description}
+		if s.Name == "" {
+			s.Name = fmt.Sprintf("Artifact %d", i+1)
+		}
+		for n := range a.Parts {
+			p := &a.Parts[n]
+			path := apiPrefix + "/tasks/" + url.PathEscape(d.Task.ID) + "/artifacts/" + url.PathEscape(a.ArtifactID) + "/" + strconv.Itoa(n)
+			s.Parts = append(s.Parts, shownPart{content.Part(p, content.Address{Show: path + "?inline=true", Keep: path}), content.KindOf(p).String()})
+		}
+		d.Artifacts = append(d.Artifacts, s)
+	}
+}
+
+// changeTask cancels, retries or deletes a task: first it asks, then it does it.
+func changeTask(v *view) error {
+	id := v.param("id")
+	here := taskPath(id)
+	c := changeOf(v.form.Get("do"))
+	if c == nil {
+		return v.problem(here, "Nothing was chosen that could be done.")
+	}
+	if v.form.Get("confirmed") == "" {
+		return confirmChange(v, c, []string{id}, here)
+	}
+	path := "/tasks/" + url.PathEscape(id)
+	switch c.Verb {
+	case "delete":
+		if err := v.delete(path); err != nil {
+			return v.refuse(here, err)
+		}
+		return v.redirect("/console/tasks", "The task was deleted.")
+	case "retry":
+		var t shownTask
+		if err := v.post(path+":retry", nil, &t); err != nil {
+			return v.refuse(here, err)
+		}
+		return v.redirect(taskPath(t.Task.ID), "This is the new task. It refers to the old one.")
+	}
+	if err := v.post(path+":cancel", nil, nil); err != nil {
+		return v.refuse(here, err)
+	}
+	return v.redirect(here, "The task was canceled.")
+}
+
+func taskPath(id string) string { return "/console/tasks/" + url.PathEscape(id) }
