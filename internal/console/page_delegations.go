@@ -10,8 +10,8 @@ import (
 )
 
 var delegationsPages = []page{
-	{path: "delegations", nav: "delegations", title: "Delegations", role: auth.RoleViewer, get: showDelegations},
-	{path: "delegations/{root}", nav: "delegations", title: "Delegation", role: auth.RoleViewer, get: showDelegation, post: changeDelegation},
+	{path: "/delegations", nav: "delegations", title: "Delegations", role: auth.RoleViewer, get: showDelegations},
+	{path: "/delegations/{root}", nav: "delegations", title: "Delegation", role: auth.RoleViewer, get: showDelegation, post: changeDelegation},
 }
 
 // shownDelegation is a delegation as the API has it, as far as it is shown.

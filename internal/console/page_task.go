@@ -14,8 +14,8 @@ import (
 )
 
 var taskPages = []page{
-	{path: "tasks/{id}", nav: "tasks", title: "Task", role: auth.RoleViewer, get: showTask, post: changeTask},
-	{path: "tasks/{id}/events", nav: "tasks", title: "Events", role: auth.RoleViewer, get: showEvents},
+	{path: "/tasks/{id}", nav: "tasks", title: "Task", role: auth.RoleViewer, get: showTask, post: changeTask},
+	{path: "/tasks/{id}/events", nav: "tasks", title: "Events", role: auth.RoleViewer, get: showEvents},
 }
 
 func init() {

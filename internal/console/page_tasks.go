@@ -10,7 +10,7 @@ import (
 	"handoff.example/handoff/internal/auth"
 )
 
-var tasksPages = []page{{path: "tasks", nav: "tasks", title: "Tasks", role: auth.RoleViewer, get: showTasks, post: changeTasks}}
+var tasksPages = []page{{path: "/tasks", nav: "tasks", title: "Tasks", role: auth.RoleViewer, get: showTasks, post: changeTasks}}
 
 // shownTask is a task as the API has it, as far as it is shown.
 type shownTask struct {

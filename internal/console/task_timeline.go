@@ -174,8 +174,9 @@ func (i *timelineItem) Word() string {
 type drawnTimeline struct {
 	*taskTimeline
 	*timeline.Picture
-	Shapes []drawnShape
-	Now    time.Time
+	Shapes   []drawnShape
+	From, To time.Time
+	Now      time.Time
 }
 
 // drawnShape is a shape of the picture with what it stands for.
@@ -204,7 +205,7 @@ func drawTimeline(t *taskTimeline, now time.Time) *drawnTimeline {
 			items[n].Lane = timelineLanes[lane].name
 		}
 	}
-	d := &drawnTimeline{taskTimeline: t, Picture: timeline.Draw(items, now), Now: now}
+	d := &drawnTimeline{taskTimeline: t, Picture: timeline.Draw(items, now), From: t.From, To: t.To, Now: now}
 	for _, lane := range d.Lanes {
 		for _, shape := range lane.Shapes {
 			first := &t.Items[order[shape.Items[0]]]

@@ -190,7 +190,7 @@ func (t *taskTree) draw() *drawnTree {
 func (d *drawnTree) line(edge graph.Edge) treeLine {
 	from, to := d.Cards[edge.From], d.Cards[edge.To]
 	l := treeLine{
-		Edge: edge, Path: fmt.Sprintf("M%d %dC%d %d %d %d %d %d", edge.X1, edge.Y1, edge.X1+48, edge.Y1, edge.X2-48, edge.Y2, edge.X2-1, edge.Y2),
+		Edge: edge, Path: fmt.Sprintf("M%d %dH%dV%dH%d", edge.X1, edge.Y1, edge.X1+10, edge.Y2, edge.X2-1),
 		LabelX: (edge.X1 + edge.X2) / 2, LabelY: edge.Y2 - 6,
 	}
 	switch {

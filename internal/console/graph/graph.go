@@ -11,9 +11,9 @@ type Node struct {
 
 // The measures of a picture, in units of its view box.
 const (
-	NodeWidth  = 216
+	NodeWidth  = 200
 	NodeHeight = 64
-	columnGap  = 104
+	columnGap  = 100
 	rowGap     = 22
 	Margin     = 12
 

@@ -14,15 +14,15 @@ func TestAChainStandsOnALine(t *testing.T) {
 	t.Parallel()
 	p := graph.Draw([]graph.Node{{ID: "order"}, {ID: "quote", Parent: "order"}, {ID: "freight", Parent: "quote", Waits: true}})
 	want := []graph.Box{
-		{Node: 0, Depth: 0, X: 12, Y: 12}, {Node: 1, Depth: 1, X: 332, Y: 12}, {Node: 2, Depth: 2, X: 652, Y: 12}, {Node: 2, Depth: 3, X: 972, Y: 12, Waits: true},
+		{Node: 0, Depth: 0, X: 12, Y: 12}, {Node: 1, Depth: 1, X: 312, Y: 12}, {Node: 2, Depth: 2, X: 612, Y: 12}, {Node: 2, Depth: 3, X: 912, Y: 12, Waits: true},
 	}
 	if diff := cmp.Diff(want, p.Boxes); diff != "" {
 		t.Error(diff)
 	}
-	if len(p.Edges) != 3 || p.Edges[2] != (graph.Edge{From: 0, To: 1, X1: 228, Y1: 44, X2: 332, Y2: 44}) {
+	if len(p.Edges) != 3 || p.Edges[2] != (graph.Edge{From: 0, To: 1, X1: 212, Y1: 44, X2: 312, Y2: 44}) {
 		t.Errorf("%+v", p.Edges)
 	}
-	if p.Width != 972+graph.NodeWidth+graph.Margin || p.Height != 12+graph.NodeHeight+graph.Margin {
+	if p.Width != 912+graph.NodeWidth+graph.Margin || p.Height != 12+graph.NodeHeight+graph.Margin {
 		t.Errorf("%d x %d", p.Width, p.Height)
 	}
 }

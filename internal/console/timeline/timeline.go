@@ -29,7 +29,7 @@ const (
 	BarHeight = 18
 	laneSpace = 8
 
-	gapWidth   = 74 // of a break
+	gapWidth   = 92 // of a break
 	maxGaps    = 6
 	maxRows    = 8 // of a lane; what is left overlaps in the last
 	tickSpace  = 84
