@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -59,6 +60,12 @@ func (r *recorder) WriteHeader(status int) {
 		r.status = status
 	}
 }
+
+// FlushError does nothing: an answer is kept whole.
+func (r *recorder) FlushError() error { return nil }
+
+// SetWriteDeadline does nothing: nobody has to take what is kept.
+func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
 var errAnswerTooLarge = errors.New("the answer of the API is too large for a page")
 

@@ -236,7 +236,7 @@ type entry struct {
 
 // parseTemplates returns the template of each page.
 func parseTemplates() (map[string]*template.Template, error) {
-	base, err := template.New("base").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts.html")
+	base, err := template.New("base").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse templates: %w", err)
 	}
@@ -247,7 +247,7 @@ func parseTemplates() (map[string]*template.Template, error) {
 	templates := map[string]*template.Template{}
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".html")
-		if name == "layout" || name == "parts" {
+		if name == "layout" || strings.HasPrefix(name, "parts") {
 			continue
 		}
 		t, err := base.Clone()

@@ -233,13 +233,22 @@ func (p *person) api(method, path string, body, out any) {
 // else as an anonymous caller. It returns the task.
 func (p *person) send(agent, text string) *a2a.Task {
 	p.f.t.Helper()
+	return p.sendParts(agent, a2a.Text(text))
+}
+
+// sendParts is send for a message of several parts.
+func (p *person) sendParts(agent string, parts ...a2a.Part) *a2a.Task {
+	p.f.t.Helper()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	c, err := client.Dial(p.f.t.Context(), p.f.server.URL+"/agents/"+agent+"/", client.Options{HTTPClient: &http.Client{Transport: keyed{transport, p.key}}})
 	if err != nil {
 		p.f.t.Fatal(err)
 	}
-	response, err := c.SendMessage(p.f.t.Context(), &a2a.SendMessageRequest{Message: client.NewMessage(a2a.Text(text))})
+	response, err := c.SendMessage(p.f.t.Context(), &a2a.SendMessageRequest{
+		Message:       client.NewMessage(parts...),
+		Configuration: &a2a.SendMessageConfiguration{ReturnImmediately: strings.HasPrefix(parts[0].Text, "hold")},
+	})
 	if err != nil {
 		p.f.t.Fatal(err)
 	}

@@ -93,16 +93,9 @@ func showTask(v *view) error {
 	if d.Ref != "" {
 		v.title = content.Visible(d.Ref) + ", " + content.Visible(d.Who())
 	}
-	var t taskTimeline
-	if err := v.get("/tasks/"+url.PathEscape(id)+"/timeline", &t); err != nil {
+	if err := d.history(v, id); err != nil {
 		return err
 	}
-	d.Timeline = drawTimeline(&t, d.Now)
-	tree, err := v.tree(id, d.Now)
-	if err != nil {
-		return err
-	}
-	d.Tree = tree.below(id)
 	if v.may(auth.RoleOperator) {
 		var list struct {
 			Webhooks []shownWebhook `json:"webhooks"`
@@ -121,6 +114,25 @@ func showTask(v *view) error {
 		}
 	}
 	return v.render("task", d)
+}
+
+// history draws what happened to the task, and what it has delegated. A task that
+// was deleted while it is shown has neither.
+func (d *taskDetail) history(v *view, id string) error {
+	t := &taskTimeline{}
+	if err := v.get("/tasks/"+url.PathEscape(id)+"/timeline", t); err != nil && !isNotFound(err) {
+		return err
+	}
+	d.Timeline = drawTimeline(t, d.Now)
+	tree, err := v.tree(id, d.Now)
+	switch {
+	case isNotFound(err):
+	case err != nil:
+		return err
+	default:
+		d.Tree = tree.below(id)
+	}
+	return nil
 }
 
 // converse gathers the conversation: the history, and what the status says now.

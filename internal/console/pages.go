@@ -9,9 +9,9 @@ func pages() []page {
 
 		// inbox
 
-		// tasks
+		tasksPages, taskPages,
 
-		// delegations
+		delegationsPages,
 
 		// agents and peers
 
