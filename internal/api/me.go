@@ -44,9 +44,11 @@ func howOf(p *auth.Principal) string {
 	switch {
 	case p.Anonymous():
 		return "anonymous"
+	case p.Session != "":
+		return "session"
 	case p.Key != "":
 		return "key"
-	case p.Issuer == "socket":
+	case p.Issuer == auth.IssuerSocket:
 		return "socket"
 	case p.Issuer == "basic":
 		return "password"

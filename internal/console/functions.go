@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // functions are those that templates have beside the ones of the language.
@@ -20,6 +22,7 @@ var functions = template.FuncMap{
 	"state":    stateOf,
 	"path":     url.PathEscape,
 	"query":    queryOf,
+	"title":    title,
 	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 	"plural":   plural,
 	"clip":     clip,
@@ -91,7 +94,7 @@ func stateOf(state string) shownState {
 	if word == "" {
 		word = "unknown"
 	}
-	return shownState{"submitted", strings.ToUpper(word[:1]) + word[1:]}
+	return shownState{"submitted", title(word)}
 }
 
 // short writes a time that something takes, for people: its two largest units.
@@ -115,6 +118,12 @@ func units(a int, unit string, b int, smaller string, both bool) string {
 		text += " " + strconv.Itoa(b) + " " + smaller
 	}
 	return text
+}
+
+// title returns a text with a capital letter at its beginning.
+func title(s string) string {
+	r, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[size:]
 }
 
 // seconds writes a time as whole seconds, rounded up.

@@ -5,9 +5,21 @@ import "testing"
 func TestNow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.admin.get("/console/").ok().says("There are no tasks yet.")
-	task := f.admin.send("quote", "ask")
-	f.admin.get("/console/").ok().says("Needs input", "quote").has(task.ID)
+	f.admin.get("/console/").ok().says("All quiet", "Nothing waits for anybody.", "Nothing has failed.", "Nobody is asked anything.", "No agent has had a task yet.", "Nothing is with other agents.", "All are delivered.")
+	asked, failed := f.admin.send("quote", "ask"), f.admin.send("quote", "fail")
+	f.admin.send("quote", "auth")
+	f.admin.send("quote", "hello")
+	f.admin.get("/console/").ok().
+		says("2 wait for people, 1 failed in the last hour.", "An answer Which Incoterm?", "An approval May I post the order?", "Failed The supplier did not answer",
+			"1 question", "1 approval", "Completed 1").
+		has(`href="/console/tasks/`+asked.ID+`"`, `href="/console/tasks/`+failed.ID+`"`, `href="/console/tasks?state=TASK_STATE_INPUT_REQUIRED"`,
+			`href="/console/tasks?agent=quote&amp;state=TASK_STATE_COMPLETED"`, `href="/console/inbox?kind=question"`,
+			`aria-label="Begun: 4 in the last hour, at most `)
+
 	// Everybody sees his own.
-	f.as("viewer", "vera", "").get("/console/").ok().says("There are no tasks yet.").lacks(task.ID)
+	vera := f.as("viewer", "vera", "")
+	vera.get("/console/").ok().says("All quiet").lacks(asked.ID, "/console/webhooks", "/console/audit", "/console/tools", "All are delivered.")
+	carl := f.as("caller", "carl", "")
+	carl.send("quote", "ask")
+	carl.get("/console/").ok().says("1 waits for people").lacks(asked.ID)
 }

@@ -3,6 +3,13 @@
 // is busy with stays: focus, open details, selected text, forms that were edited.
 const least = 1000; // ms between two fetches
 
+// plain is the HTML of a section without the ages, which grow by themselves.
+function plain(section) {
+  const copy = section.cloneNode(true);
+  for (const time of copy.querySelectorAll("time[data-age]")) time.textContent = "";
+  return copy.innerHTML;
+}
+
 export function live() {
   const sections = () => [...document.querySelectorAll("[data-live][id]")];
   const place = document.getElementById("live");
@@ -11,7 +18,7 @@ export function live() {
   const text = document.getElementById("live-text");
   // What the server has sent of each section, so that what scripts do to the page
   // is not taken for a change: live is called before they do anything.
-  const shown = new Map(sections().map((s) => [s.id, s.innerHTML]));
+  const shown = new Map(sections().map((s) => [s.id, plain(s)]));
   let source = null;
   let paused = false;
   let pending = null;
@@ -64,7 +71,7 @@ export function live() {
     for (const section of sections()) {
       const fresh = page.getElementById(section.id);
       if (!fresh) continue;
-      const html = fresh.innerHTML;
+      const html = plain(fresh);
       if (shown.get(section.id) === html) continue;
       if (busy(section)) continue; // it is looked at again with the next change
       shown.set(section.id, html);
