@@ -43,19 +43,37 @@ type operatedTask struct {
 	Running, Stale       bool
 	Created, Expires     time.Time
 	Task                 *a2a.Task
+	Ref, Peer, Root      string
+	WaitsFor             *struct {
+		Kind, Who, Text, Task, Item string
+		Since                       time.Time
+	} `json:"waits_for"`
 }
 
 // taskFilter selects tasks.
 type taskFilter struct {
 	agent, context, state string
 	since                 string
+	text, ref, peer, root string
+	owner, until          string
+	stalled               string
+	minAge, maxAge        string
 }
 
 func (f *taskFilter) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.StringVar(&f.agent, "agent", "", "only tasks of this agent")
 	fs.StringVar(&f.context, "context", "", "only tasks of this context")
-	fs.StringVar(&f.state, "state", "", "only tasks in this state, such as working or input-required")
+	fs.StringVar(&f.state, "state", "", "only tasks in this state, such as working or input-required, or in one of several (working,failed)")
+	fs.StringVar(&f.owner, "owner", "", "only tasks of this caller")
+	fs.StringVar(&f.text, "q", "", "only tasks in which this text is: ids, messages, status, artifacts")
+	fs.StringVar(&f.ref, "ref", "", "only what was handed on under this reference, such as an order number")
+	fs.StringVar(&f.peer, "peer", "", "only what was handed to this peer")
+	fs.StringVar(&f.root, "root", "", "only this task and what was handed on below it")
+	fs.StringVar(&f.stalled, "stalled", "", "only open tasks that have waited for somebody for longer than this, such as 1h")
+	fs.StringVar(&f.minAge, "min-age", "", "only tasks that were made longer ago than this, such as 2d")
+	fs.StringVar(&f.maxAge, "max-age", "", "only tasks that were made within this, such as 2d")
+	fs.StringVar(&f.until, "until", "", "only tasks whose status is older: a time (2026-11-29T08:00:00Z) or a duration (24h)")
 	fs.StringVar(&f.since, "since", "", "only tasks whose status changed since: a time (2026-11-29T08:00:00Z) or a duration (24h)")
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp))
 }
@@ -65,23 +83,33 @@ func (f *taskFilter) empty() bool { return *f == taskFilter{} }
 // query returns the parameters of the API.
 func (f *taskFilter) query(a *app) (url.Values, error) {
 	q := url.Values{}
-	if _, ok := parseState(f.state); f.state != "" && !ok {
-		return nil, usagef("--state %q is not one of %s", f.state, strings.Join(stateNames(), ", "))
+	if f.state != "" {
+		for state := range strings.SplitSeq(f.state, ",") {
+			if _, ok := parseState(strings.TrimSpace(state)); !ok {
+				return nil, usagef("--state %q is not one of %s", state, strings.Join(stateNames(), ", "))
+			}
+		}
 	}
-	for name, value := range map[string]string{"agent": f.agent, "context": f.context, "state": f.state} {
+	for name, value := range map[string]string{
+		"agent": f.agent, "context": f.context, "state": f.state, "owner": f.owner, "q": f.text, "ref": f.ref, "peer": f.peer, "root": f.root,
+		"stalled": f.stalled, "min_age": f.minAge, "max_age": f.maxAge,
+	} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	if f.since != "" {
-		at, err := time.Parse(time.RFC3339, f.since)
-		if d, derr := time.ParseDuration(f.since); derr == nil && d > 0 {
+	for _, bound := range []struct{ name, flag, value string }{{"after", "--since", f.since}, {"until", "--until", f.until}} {
+		if bound.value == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, bound.value)
+		if d, derr := time.ParseDuration(bound.value); derr == nil && d > 0 {
 			at, err = a.now().Add(-d), nil
 		}
 		if err != nil {
-			return nil, usagef("--since %q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 2h", f.since)
+			return nil, usagef("%s %q is neither a time such as 2026-01-31T12:00:00Z nor a duration such as 2h", bound.flag, bound.value)
 		}
-		q.Set("after", at.UTC().Format(time.RFC3339Nano))
+		q.Set(bound.name, at.UTC().Format(time.RFC3339Nano))
 	}
 	return q, nil
 }
@@ -90,7 +118,12 @@ func (f *taskFilter) query(a *app) (url.Values, error) {
 type taskPage struct {
 	Tasks         []operatedTask
 	NextPageToken string `json:"next_page_token"`
-	TotalSize     int    `json:"total_size"`
+	TotalSize     *int   `json:"total_size"` // nil for a search
+	Search        *struct {
+		Scanned  int
+		Complete bool
+		BackTo   time.Time `json:"back_to"`
+	}
 }
 
 func newAdminTaskListCommand(a *app) *cobra.Command {
@@ -119,7 +152,16 @@ func newAdminTaskListCommand(a *app) *cobra.Command {
 			a.writeTaskRow(&p, &page.Tasks[i])
 			p.blank()
 		}
-		p.field("Total", strconv.Itoa(page.TotalSize))
+		if page.TotalSize != nil {
+			p.field("Total", strconv.Itoa(*page.TotalSize))
+		}
+		if s := page.Search; s != nil {
+			looked := plural(s.Scanned, "task")
+			if !s.Complete && !s.BackTo.IsZero() {
+				looked += ", back to " + a.timeText(s.BackTo)
+			}
+			p.field("Looked at", looked)
+		}
 		p.field("Next Page Token", page.NextPageToken)
 		return p.err
 	})
@@ -148,6 +190,18 @@ func (a *app) writeTaskRow(p *printer, t *operatedTask) {
 		state += ", stale"
 	}
 	p.field("State", state)
+	p.field("Reference", t.Ref)
+	p.field("Peer", t.Peer)
+	if w := t.WaitsFor; w != nil {
+		text := w.Kind
+		if w.Who != "" {
+			text += " of " + w.Who
+		}
+		if !w.Since.IsZero() {
+			text += ", since " + a.timeText(w.Since)
+		}
+		p.field("Waits for", text)
+	}
 	p.field("Updated", a.timeText(t.Task.Status.Timestamp))
 	p.field("Created", a.timeText(t.Created))
 	if !t.Expires.IsZero() {
@@ -253,9 +307,9 @@ func newAdminTaskChangeCommand(a *app, change taskChange) *cobra.Command {
 	cmd := adminCommand(a, change.verb+" [TASK…]", change.short, cobra.ArbitraryArgs, func(ctx context.Context, node *nodeAPI, args []string) error {
 		switch {
 		case len(args) > 0 && !filter.empty():
-			return usagef("name tasks, or select them by --agent, --context, --state and --since, but not both")
+			return usagef("name tasks, or select them by --agent, --state, --q, --ref and other flags, but not both")
 		case len(args) == 0 && filter.empty():
-			return usagef("no task is named").hint("Name tasks, or select them by --agent, --context, --state and --since")
+			return usagef("no task is named").hint("Name tasks, or select them by --agent, --state, --q, --ref and other flags (--help lists them)")
 		case len(args) == 0:
 			q, err := filter.query(a)
 			if err != nil {

@@ -69,6 +69,34 @@ func (c *call) audit(err error) error {
 	if o.role == auth.RoleNone || p.Role == auth.RoleNone || !c.h.opts.Audit.Wants(changes) {
 		return nil
 	}
+	e := c.entry(err)
+	if !changes || p.Role < auth.RoleOperator || err != nil {
+		c.h.opts.Audit.Record(e)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), auditTimeout)
+	defer cancel()
+	if err := c.h.opts.Audit.Commit(ctx, e); err != nil {
+		return &a2a.Error{Code: a2a.CodeUnavailable, Message: "It was done, but could not be recorded in the audit log", Err: err}
+	}
+	return nil
+}
+
+// auditTask records what the request did to one of several tasks, as if it was
+// the only one. It is stored with the entry of the request at the latest.
+func (c *call) auditTask(id string, err error) {
+	if !c.h.opts.Audit.Wants(true) {
+		return
+	}
+	e := c.entry(err)
+	e.Operation = c.operation.method + " " + strings.Replace(c.operation.path, "/tasks:", "/tasks/{id}:", 1)
+	e.Task, e.Target = clip(auth.Redact(id), a2a.MaxIDLength), ""
+	c.h.opts.Audit.Record(e)
+}
+
+// entry returns what the audit log has of the request.
+func (c *call) entry(err error) *audit.Entry {
+	o, p := c.operation, &c.caller
 	e := &audit.Entry{
 		At: time.Now(), Tenant: p.Tenant, Subject: p.Subject, Issuer: p.Issuer, Key: p.Key, Role: p.Role.String(), Address: p.Address,
 		Operation: o.method + " " + o.path, Binding: "api", Target: c.target, Result: audit.OK, Request: c.id,
@@ -86,14 +114,5 @@ func (c *call) audit(err error) error {
 	if span := trace.SpanContextFromContext(carried); span.HasTraceID() {
 		e.Trace = span.TraceID().String()
 	}
-	if !changes || p.Role < auth.RoleOperator || err != nil {
-		c.h.opts.Audit.Record(e)
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.context()), auditTimeout)
-	defer cancel()
-	if err := c.h.opts.Audit.Commit(ctx, e); err != nil {
-		return &a2a.Error{Code: a2a.CodeUnavailable, Message: "It was done, but could not be recorded in the audit log", Err: err}
-	}
-	return nil
+	return e
 }

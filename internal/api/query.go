@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/config"
 )
 
 // query reads the parameters of a request, and collects what is wrong with them.
@@ -106,6 +107,37 @@ func (q *query) state(name string) a2a.TaskState {
 	}
 	q.bad(name, "is not a task state, such as working or input-required")
 	return a2a.StateUnspecified
+}
+
+// states reads the names of states with commas between them.
+func (q *query) states(name string) (list []a2a.TaskState) {
+	text := q.values.Get(name)
+	if text == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		state, ok := ParseState(strings.TrimSpace(one))
+		if !ok {
+			q.bad(name, "has something that is not a task state, such as working or input-required")
+			return nil
+		}
+		list = append(list, state)
+	}
+	return list
+}
+
+// duration reads a length of time, such as 90m or 2d; 0 when it is not given.
+func (q *query) duration(name string) time.Duration {
+	text := q.values.Get(name)
+	if text == "" {
+		return 0
+	}
+	var d config.Duration
+	if d.UnmarshalText([]byte(text)) != nil || d <= 0 {
+		q.bad(name, "is not a duration such as 90m, 48h or 2d")
+		return 0
+	}
+	return d.Std()
 }
 
 // ParseState returns the state of its name on the wire or of its short name,

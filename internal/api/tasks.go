@@ -24,6 +24,12 @@ type task struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Task    *a2a.Task `json:"task"`
+
+	Ref      string    `json:"ref,omitempty"`
+	Peer     string    `json:"peer,omitempty"`
+	Root     string    `json:"root,omitempty"`
+	Parent   string    `json:"parent,omitempty"`
+	WaitsFor *waitsFor `json:"waits_for,omitzero"`
 }
 
 func (c *call) taskOf(r *engine.Record) *task {
@@ -42,20 +48,35 @@ func (c *call) taskOf(r *engine.Record) *task {
 }
 
 type taskList struct {
-	Tasks         []*task `json:"tasks"`
-	NextPageToken string  `json:"next_page_token,omitempty"`
-	PageSize      int     `json:"page_size"`
-	TotalSize     int     `json:"total_size"`
+	Tasks         []*task   `json:"tasks"`
+	NextPageToken string    `json:"next_page_token,omitempty"`
+	PageSize      int       `json:"page_size"`
+	TotalSize     *int      `json:"total_size,omitempty"` // nil for a search
+	Search        *searched `json:"search,omitzero"`
+}
+
+// searched says how far a search has looked.
+type searched struct {
+	Scanned  int       `json:"scanned"`
+	Complete bool      `json:"complete"` // there is nothing more to look at
+	BackTo   time.Time `json:"back_to,omitzero"`
+}
+
+// filters are the parameters that select tasks.
+var filters = []string{
+	"agent", "context", "state", "after", "owner", "q", "ref", "peer", "root", "stalled", "min_age", "max_age", "since", "until",
 }
 
 // listTasks returns the tasks that the caller may see, newest status first.
 func (c *call) listTasks() (any, error) {
-	q := c.query("agent", "context", "state", "after", "page_size", "page_token", "history", "artifacts")
+	q := c.query(append([]string{"page_size", "page_token", "history", "artifacts"}, filters...)...)
+	states := q.states("state")
 	list := store.ListQuery{
-		Agent: q.values.Get("agent"), Context: q.values.Get("context"), State: q.state("state"), After: q.time("after"),
+		Agent: q.values.Get("agent"), Context: q.values.Get("context"), After: q.time("after"),
 		PageSize: int(q.number("page_size", defaultPage, 1, a2a.MaxPageSize)), Cursor: q.values.Get("page_token"),
 		Want: store.Want{Messages: int(q.number("history", 0, 0, 1000)), Artifacts: q.flag("artifacts")},
 	}
+	s := c.searchOf(q, states, &list)
 	if err := q.err(); err != nil {
 		return nil, err
 	}
@@ -64,13 +85,21 @@ func (c *call) listTasks() (any, error) {
 		// guess of each other.
 		return nil, a2a.Invalid("context", "is required of callers without credentials")
 	}
+	if s != nil {
+		return s.page()
+	}
+	if len(states) > 0 {
+		list.State = states[0]
+	}
 	page, err := c.h.opts.Engine.Records(c.context(), c.reach(), list)
 	if err != nil {
 		return nil, err
 	}
-	answer := &taskList{Tasks: make([]*task, len(page.Records)), NextPageToken: page.Next, PageSize: list.PageSize, TotalSize: page.Total}
+	answer := &taskList{Tasks: make([]*task, len(page.Records)), NextPageToken: page.Next, PageSize: list.PageSize, TotalSize: &page.Total}
 	for i := range page.Records {
-		answer.Tasks[i] = c.taskOf(&page.Records[i])
+		if answer.Tasks[i], err = c.fullTaskOf(&page.Records[i]); err != nil {
+			return nil, err
+		}
 	}
 	return answer, nil
 }
@@ -93,7 +122,25 @@ func (c *call) record(id string, history int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.taskOf(record), nil
+	return c.fullTaskOf(record)
+}
+
+// fullTaskOf is taskOf with what stands beside the task.
+func (c *call) fullTaskOf(r *engine.Record) (*task, error) {
+	t := c.taskOf(r)
+	d, err := c.delegationBeside(&r.Row)
+	if err != nil {
+		return nil, err
+	}
+	if d != nil {
+		t.Ref, t.Peer, t.Root, t.Parent = d.Ref, d.Peer, d.Root, d.Parent
+	}
+	if !r.Row.State.Terminal() {
+		if t.WaitsFor, err = c.waitOf(&r.Row, d, r.Task.Status.Message); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
 // nothing is the body of a request that has nothing to say.

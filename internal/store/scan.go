@@ -35,9 +35,11 @@ type ScanQuery struct {
 
 // ScanPage is a piece of a scan.
 type ScanPage struct {
-	Tasks  []Task
-	Looked int   // tasks that were looked at
-	Next   int64 // where to go on; 0: this is the end
+	Tasks []Task
+	// Positions are those of the tasks: where to go on after each of them.
+	Positions []int64
+	Looked    int   // tasks that were looked at
+	Next      int64 // where to go on; 0: this is the end
 	// Reached is the time of the status of the last task that was looked at.
 	Reached time.Time
 }

@@ -40,7 +40,7 @@ func (s *Store) Scan(ctx context.Context, scope store.Scope, q store.ScanQuery) 
 		page.Looked++
 		page.Reached = row.StatusAt
 		if scope.Includes(row.Tenant, row.Owner) && q.Has(&row.Task) {
-			page.Tasks = append(page.Tasks, row.Task)
+			page.Tasks, page.Positions = append(page.Tasks, row.Task), append(page.Positions, row.Rev)
 		}
 	}
 	if len(rows) == q.Limit {

@@ -46,7 +46,7 @@ func (s *Store) Scan(ctx context.Context, scope store.Scope, q store.ScanQuery) 
 			page.Looked++
 			page.Reached = t.StatusAt
 			if scope.Includes(t.Tenant, t.Owner) && q.Has(&t.Task) {
-				page.Tasks = append(page.Tasks, t.Task)
+				page.Tasks, page.Positions = append(page.Tasks, t.Task), append(page.Positions, e.position)
 			}
 		}
 		if len(entries) == q.Limit {

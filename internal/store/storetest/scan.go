@@ -27,6 +27,14 @@ func scan(t *testing.T, s store.Store, scope store.Scope, q store.ScanQuery) []s
 		}
 		for i := range page.Tasks {
 			ids = append(ids, page.Tasks[i].ID)
+			if i == 0 && len(page.Tasks) > 1 {
+				q := q
+				q.After, q.Limit = page.Positions[0], 100
+				rest, err := s.Scan(t.Context(), scope, q)
+				if err != nil || len(rest.Tasks) == 0 || rest.Tasks[0].ID != page.Tasks[1].ID {
+					t.Errorf("after the first task of a page comes not the second: %+v, %v", rest, err)
+				}
+			}
 		}
 		if page.Next == 0 {
 			return ids
