@@ -15,6 +15,7 @@ var floors = map[string]int{
 	"cmd/handoff":               8,
 	"":                          7,
 	"internal/console":          6,
+	"internal/chat":             6,
 	"internal/api":              5,
 	"internal/backend":          5,
 	"internal/backend/llm":      6,

@@ -211,7 +211,7 @@ func usable(spec *engine.Spec, p *auth.Principal) []a2a.AgentSkill {
 	var skills []a2a.AgentSkill
 	for _, s := range spec.Skills {
 		q := auth.Requirement{Scopes: spec.SkillScopes[s.ID]}
-		if len(q.Missing(p.Scopes)) == 0 && (!p.Anonymous() || !slices.Contains(spec.ExtendedSkills, s.ID)) {
+		if len(q.Missing(p.Scopes)) == 0 && (p.Named() || !slices.Contains(spec.ExtendedSkills, s.ID)) {
 			skills = append(skills, s)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/changes"
+	"handoff.example/handoff/internal/chat"
 	"handoff.example/handoff/internal/console"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
@@ -61,6 +62,7 @@ type Node struct {
 	sealer    *auth.Sealer   // nil without a secret key
 	meter     *auth.Meter
 	streams   *wire.Streams
+	visitors  *chat.Meters // of the chat pages
 	audit     *audit.Log
 	peers     *peers          // the other nodes of the store
 	catalog   *peer.Directory // the agents elsewhere that work is handed to
@@ -176,6 +178,7 @@ func (n *Node) assemble(c *config.Config) error {
 	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.openSessions(keys.sealer)
 	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
+	n.visitors = chat.NewMeters()
 	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.decideCard})
 	n.jobs.Long(store.JobInbox, n.inbox.Remind)
 	n.metrics.WatchAudit(n.audit.Lost)
@@ -504,6 +507,7 @@ func (n *Node) newHandler(c *config.Config, credentials auth.Authenticator) (htt
 	tools := n.gateway.serve(c, authenticator, trusts(c))
 	nodeAPI := n.apiHandler(people)
 	receiver := n.ledger.Receiver()
+	talk := n.newChat(c, people)
 	// No ServeMux: it would redirect unclean paths, which no client expects.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
@@ -517,6 +521,8 @@ func (n *Node) newHandler(c *config.Config, credentials auth.Authenticator) (htt
 			pages.ServeHTTP(w, r)
 		case isMCP(path) && n.Config().MCPEnabled():
 			tools.ServeHTTP(w, r)
+		case strings.HasPrefix(path, chat.Prefix):
+			talk.ServeHTTP(w, r)
 		case strings.HasPrefix(path, inbox.Prefix):
 			n.inbox.ServeHTTP(w, r)
 		case strings.HasPrefix(path, "/callbacks/"):

@@ -95,6 +95,9 @@ type Agent struct {
 	// Whether a client that subscribes with Last-Event-ID gets the events after that one instead of the task first.
 	LastEventID bool `yaml:"last_event_id" default:"true"`
 
+	// The page on which people talk to the agent, at {public_url}/chat/{id}.
+	Chat Chat `yaml:"chat"`
+
 	// What runs the agent. Exactly one of the backends.
 	Run Run `yaml:"run" required:"true"`
 }

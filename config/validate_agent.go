@@ -79,6 +79,7 @@ func (v *validator) agent(a *Agent, path string) {
 		v.skills(a.Skills, path+".skills")
 	}
 	v.extended(a, path)
+	v.chat(path+".chat", a)
 	v.extensions(a.Extensions, path+".extensions")
 	seen := map[string]bool{}
 	for i, tenant := range a.Tenants {
@@ -215,7 +216,7 @@ func (v *validator) extensions(extensions []Extension, path string) {
 }
 
 // reservedPaths begin what the node itself answers.
-var reservedPaths = []string{"/api", "/mcp", "/healthz", "/readyz", "/metrics", "/debug", "/console", "/callbacks", JWKSPath}
+var reservedPaths = []string{"/api", "/mcp", "/healthz", "/readyz", "/metrics", "/debug", "/console", "/chat", "/callbacks", JWKSPath}
 
 // paths checks the addresses of an agent's endpoints against each other's.
 func (v *validator) paths(a *Agent, id, path string, taken map[string]string) {

@@ -101,6 +101,15 @@ func NewMeter() *Meter {
 	return &Meter{now: time.Now, callers: map[meteredCaller]*rate.Limiter{}, sweepAt: meteredAtFirst}
 }
 
+// Take counts a request of a caller, or returns how long it is too early. A limit
+// of zero is none.
+func (m *Meter) Take(p *Principal, limit Rate) time.Duration {
+	if limit.PerSecond <= 0 {
+		return 0
+	}
+	return m.take(callerOf(p), limit)
+}
+
 // take counts a request, or returns how long it is too early.
 func (m *Meter) take(c meteredCaller, limit Rate) time.Duration {
 	m.mu.Lock()

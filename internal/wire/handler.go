@@ -153,6 +153,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// ServeREST answers a request of HTTP+JSON for an agent at another place than those
+// that the set of agents has. The path is what follows the base there, with its
+// percent escapes still.
+func (h *Handler) ServeREST(w http.ResponseWriter, r *http.Request, a *Agent, path string) {
+	x := newExchange(h, w, r)
+	defer x.end()
+	x.limitBody()
+	x.agent = a
+	x.serveREST(path)
+}
+
 // admitCaller finds out who is calling, and reports false when the request was
 // refused.
 func (x *exchange) admitCaller() bool {

@@ -173,7 +173,7 @@ func (s *service) permitSkill(c *call, skill *a2a.AgentSkill) error {
 
 // authenticated refuses a caller without a credential.
 func (s *service) authenticated(c *call, what string) error {
-	if !c.caller.Anonymous() {
+	if c.caller.Named() {
 		return nil
 	}
 	refusal := &auth.Refusal{Err: a2a.Errorf(a2a.CodeUnauthenticated, "Authentication is required for %s", what)}

@@ -45,7 +45,7 @@ func (s *Streams) leave(owner string) {
 
 // streamOwner names the caller; anonymous ones by where they are.
 func streamOwner(x *exchange) string {
-	if x.caller.Anonymous() {
+	if !x.caller.Named() {
 		return auth.Peer(x.caller.Address)
 	}
 	return x.caller.Tenant + "\x00" + x.caller.Subject

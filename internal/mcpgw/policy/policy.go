@@ -189,7 +189,7 @@ func (c *cond) everybody() bool {
 // holds reports whether a caller fulfils the condition.
 func (c *cond) holds(p *auth.Principal) bool {
 	switch {
-	case len(c.callers) > 0 && (c.known && p.Anonymous() || !matchesAny(c.callers, p.Subject)):
+	case len(c.callers) > 0 && (c.known && !p.Named() || !matchesAny(c.callers, p.Subject)):
 		return false
 	case len(c.tenants) > 0 && !matchesAny(c.tenants, p.Tenant):
 		return false
