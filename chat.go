@@ -60,4 +60,3 @@ func examplesOf(of *config.Agent) []string {
 	}
 	return append(first, others...)
 }
-

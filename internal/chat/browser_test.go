@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"handoff.example/handoff"
 )
 
 type step = chromedp.Action[chromedp.Void]
@@ -136,7 +138,9 @@ func theme(name string) step {
 	})
 }
 
-func phone() step { return chromedp.EmulateViewport(390, 780, chromedp.EmulateScale(2), chromedp.EmulateMobile) }
+func phone() step {
+	return chromedp.EmulateViewport(390, 780, chromedp.EmulateScale(2), chromedp.EmulateMobile)
+}
 
 // A conversation by the keyboard alone: a question as a form, of which an answer
 // does not fit; a text that comes in pieces; and all of it there after a reload.
@@ -271,3 +275,9 @@ func TestCancel(t *testing.T) {
 	run(t, ctx, chromedp.Navigate(s.base+"/chat/desk"), write("wait"), says("This takes a while"), press("Cancel"), says("Canceled"))
 	shoot(t, ctx, "canceled-light")
 }
+
+// inboxOfGrants are the grant requests that are open.
+var inboxOfGrants = handoff.InboxQuery{Kind: "grant"}
+
+// pngPixel is an image.
+const pngPixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"

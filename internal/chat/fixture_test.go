@@ -197,9 +197,3 @@ func decode[T any](t *testing.T, r *http.Response) (v T) {
 	}
 	return v
 }
-
-// inboxOfGrants are the grant requests that are open.
-var inboxOfGrants = handoff.InboxQuery{Kind: "grant"}
-
-// pngPixel is an image.
-const pngPixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"
