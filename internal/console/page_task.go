@@ -57,14 +57,8 @@ type shownMessage struct {
 
 // shownArtifact is one artifact.
 type shownArtifact struct {
-	ID, Name, Description string
-	Parts                 []shownPart
-}
-
-// shownPart is one part of an artifact.
-type shownPart struct {
-	HTML template.HTML
-	Kind string
+	Name, Description string
+	Parts             []template.HTML
 }
 
 // shownWebhook is a webhook of a task.
@@ -178,14 +172,20 @@ func inlined(p *a2a.Part) content.Address {
 func (d *taskDetail) show() {
 	for i := range d.Task.Artifacts {
 		a := &d.Task.Artifacts[i]
-		s := shownArtifact{ID: a.ArtifactID, Name: a.Name, Description: a.Description}
+		s := shownArtifact{Name: a.Name, Description: a.Description}
 		if s.Name == "" {
 			s.Name = fmt.Sprintf("Artifact %d", i+1)
 		}
 		for n := range a.Parts {
 			p := &a.Parts[n]
 			path := apiPrefix + "/tasks/" + url.PathEscape(d.Task.ID) + "/artifacts/" + url.PathEscape(a.ArtifactID) + "/" + strconv.Itoa(n)
-			s.Parts = append(s.Parts, shownPart{content.Part(p, content.Address{Show: path + "?inline=true", Keep: path}), content.KindOf(p).String()})
+			at := content.Address{Show: path + "?inline=true", Keep: path}
+			if p.MediaType != content.Sniff(p.Raw) {
+				// The API says what the agent says, which is something else than it is:
+				// a browser would not show it, or save it without being asked.
+				at.Show = inlined(p).Show
+			}
+			s.Parts = append(s.Parts, content.Part(p, at))
 		}
 		d.Artifacts = append(d.Artifacts, s)
 	}

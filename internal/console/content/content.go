@@ -142,7 +142,9 @@ func kindOfText(p *a2a.Part, text string) Kind {
 
 // Address is where the bytes of a part are, on this site; "" for nowhere.
 type Address struct {
-	Show string // for an image or a frame
+	// Show is for an image or a frame. For a frame it has to answer with
+	// Content-Security-Policy: sandbox and X-Content-Type-Options: nosniff.
+	Show string
 	Keep string // for a download
 }
 
@@ -182,7 +184,9 @@ func Part(p *a2a.Part, at Address) template.HTML {
 		}
 	case PDF:
 		if at.Show != "" {
-			w.open("iframe", "class", "part-frame", "sandbox", "", "src", at.Show, "loading", "lazy", "title", "Preview of "+Visible(fileName(p)))
+			// Without the attribute sandbox, with which Chromium shows no PDF: the
+			// answer itself has to be sandboxed, by its Content-Security-Policy.
+			w.open("iframe", "class", "part-frame", "src", at.Show, "loading", "lazy", "title", "Preview of "+Visible(fileName(p)))
 			w.close("iframe")
 		}
 	case File:
