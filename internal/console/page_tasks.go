@@ -55,17 +55,6 @@ func (t *shownTask) Who() string {
 	return strings.TrimPrefix(t.Agent, "peer:")
 }
 
-// waitsFor says for whom or what a task waits.
-type waitsFor struct {
-	Kind  string    `json:"kind"` // answer, grant, task, peer, callback, time or worker
-	Who   string    `json:"who"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
-	Text  string    `json:"text"`
-	Task  string    `json:"task"`
-	Item  string    `json:"item"`
-}
-
 // Whom names who or what is waited for.
 func (w *waitsFor) Whom() string {
 	return waitedFor(w.Kind, w.Who)
@@ -79,23 +68,7 @@ func waitedFor(kind, who string) string {
 	if who != "" {
 		return who
 	}
-	switch kind {
-	case "answer":
-		return "an answer"
-	case "grant":
-		return "an approval"
-	case "task":
-		return "a task"
-	case "peer":
-		return "a peer"
-	case "callback":
-		return "a callback"
-	case "time":
-		return "the time"
-	case "worker":
-		return "a free worker"
-	}
-	return kind
+	return (&waitsFor{Kind: kind}).What()
 }
 
 // taskPage is what the list shows.
