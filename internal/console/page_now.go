@@ -83,17 +83,6 @@ type stateCount struct {
 	Oldest time.Time `json:"oldest"`
 }
 
-// waitsFor is whom or what a task waits for.
-type waitsFor struct {
-	Kind  string    `json:"kind"`
-	Who   string    `json:"who"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
-	Text  string    `json:"text"`
-	Task  string    `json:"task"`
-	Item  string    `json:"item"`
-}
-
 // What says what is waited for, without who.
 func (w *waitsFor) What() string {
 	switch w.Kind {
