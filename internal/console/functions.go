@@ -26,6 +26,7 @@ var functions = template.FuncMap{
 	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 	"plural":   plural,
 	"clip":     clip,
+	"bytes":    size,
 	"number":   number,
 	"jsontree": jsonTree,
 }
@@ -154,4 +155,18 @@ func clip(limit int, s string) string {
 		return s
 	}
 	return strings.TrimSpace(string(runes[:limit])) + "…"
+}
+
+// size writes a number of bytes, for people.
+func size(n int) string {
+	const unit = 1024
+	if n < unit {
+		return strconv.Itoa(n) + " B"
+	}
+	value, names := float64(n)/unit, []string{"KiB", "MiB", "GiB", "TiB"}
+	i := 0
+	for ; value >= unit && i < len(names)-1; i++ {
+		value /= unit
+	}
+	return strconv.FormatFloat(value, 'f', 1, 64) + " " + names[i]
 }
