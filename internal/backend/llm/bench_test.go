@@ -153,8 +153,10 @@ func configured(t testing.TB, url, more string) *config.LLM {
 	t.Helper()
 	text := "mcp: {servers: {erp: {url: http://127.0.0.1:1/mcp}}}\nagents:\n  a:\n    name: A\n    description: A.\n    version: \"1\"\n" +
 		"    skills: [{id: s, name: S, description: S., tags: [t]}]\n    run:\n      llm:\n        base_url: " + url + "/v1\n        key: " + secretKey +
-		"\n        model: m-1\n        instructions: You buy.\n        tools: [erp/*]\n        peers: [helper]\n" +
-		"        price: {input: 2, cached_input: 1, output: 10}\n"
+		"\n        model: m-1\n        instructions: You buy.\n        price: {input: 2, cached_input: 1, output: 10}\n"
+	if !strings.Contains(more, "tools:") {
+		more = "tools: [erp/*]\npeers: [helper]\n" + more
+	}
 	for line := range strings.Lines(more) {
 		text += "        " + line
 	}
@@ -295,6 +297,8 @@ func (b *bench) send(task, text string) *a2a.Task {
 	return answer.Task
 }
 
+func (b *bench) scope() store.Scope { return store.ForAll() }
+
 // get returns a task as it is.
 func (b *bench) get(id string) *a2a.Task {
 	b.t.Helper()
@@ -392,10 +396,8 @@ func (w *tools) twice() string {
 			return name
 		}
 	}
-	for name, n := range w.helped {
-		if n > 1 {
-			return "delegation " + name
-		}
+	if len(w.helped) > 1 {
+		return "the delegation"
 	}
 	return ""
 }
@@ -405,7 +407,7 @@ func (w *tools) help(_ context.Context, t *agent.Turn) error {
 	text := t.Text()
 	w.mu.Lock()
 	if t.Number == 1 && t.Attempt == 1 {
-		w.helped[text]++
+		w.helped[t.TaskID]++
 	}
 	w.mu.Unlock()
 	switch {
