@@ -43,6 +43,7 @@ func names(t *testing.T) []string {
 var otherAgents = map[string][]string{
 	"a2a-go-executor/handoff.yaml": nil,
 	"go-agent/handoff.yaml":        nil,
+	"model/handoff.yaml":           {"model", "supplier"},
 	"planner/handoff.yaml":         {"researcher"},
 	"review/handoff.yaml":          nil,
 	"review/reviewer.yaml":         {"reviewer"},
@@ -56,7 +57,7 @@ var otherAgents = map[string][]string{
 
 // stories are the examples that are several processes. Their READMEs are run as a
 // whole, in stories_test.go.
-var stories = []string{"inventory", "procurement"}
+var stories = []string{"inventory", "model", "procurement"}
 
 // suites are the examples that are for a test suite, which runs them.
 var suites = []string{"mcp-conformance"} // make -C interop/mcp

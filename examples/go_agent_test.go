@@ -13,7 +13,7 @@ import (
 	"handoff.example/handoff/client"
 )
 
-var ready = regexp.MustCompile(`The (?:node|tool server) is ready.*address=(\S+)`)
+var ready = regexp.MustCompile(`The (?:node|tool server|model) is ready.*address=(\S+)`)
 
 // run starts an example that is a program of its own, on a port that is free.
 func run(t *testing.T, name, dir string) (e *example, kill func()) {

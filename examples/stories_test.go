@@ -22,6 +22,10 @@ var told = map[string][]string{
 	"inventory": {
 		"There are 310 of BRG-0043.", "State: WORKING", "To: supplier (peer)", "State: COMPLETED", "is ordered already", "BRG-0042", "is on its way", "Delivery note", "shipped",
 	},
+	"model": {
+		"Called stock.get_stock_level.", "There are 310", "COMPLETED", "INPUT_REQUIRED", "Incoterm? FOB or delivered?",
+		"so that 90 are missing", "IDR 122,500 a unit, incoterm: delivered, within 14 days", "approved by", "Of the recount:", `"units":322`,
+	},
 	"procurement": {
 		"Incoterm? FOB or delivered?", "Peer: supplier", "answered by local admin", "approved by local admin", "draft_order", "approved by local admin", "To: finance (peer)", "To: supplier (peer)", `"status": "draft"`,
 		"rebuild_stock_valuation", `"units":20`, `"articles":60`, "approve",
@@ -30,7 +34,9 @@ var told = map[string][]string{
 
 // later is what a command shows once the agents have got there.
 var later = map[string]string{
-	"ITEM=": "", "curl ": `"status": "draft"`, "bin/handoff task list ": "is on its way", `bin/handoff delegation list --ref "stock of`: "To: supplier",
+	"ITEM=": "", "GRANT=": "",
+	"bin/handoff task list http://127.0.0.1:8080/agents/model/ --state": "so that 90 are missing", "bin/handoff task list http://127.0.0.1:8080/agents/model/ --include": "Of the recount",
+	"curl ": `"status": "draft"`, "bin/handoff task list http://127.0.0.1:8080/agents/inventory/": "is on its way", `bin/handoff delegation list --ref "stock of`: "To: supplier",
 }
 
 // The READMEs of the stories, run line by line in a shell, but for the ports and
@@ -149,8 +155,10 @@ func (w *walker) do(ctx context.Context, line string) {
 // elsewhere are the arguments without which a program would listen, or look, where
 // it does when the example is run by hand.
 var elsewhere = map[string]string{
-	"buyer":    " -desk 127.0.0.1:8083 -gateway http://127.0.0.1:8084/mcp",
-	"finance":  " -books http://127.0.0.1:8087/mcp",
+	"buyer":          " -desk 127.0.0.1:8083 -gateway http://127.0.0.1:8084/mcp",
+	"finance":        " -books http://127.0.0.1:8087/mcp",
+	"scripted-model": " -listen 127.0.0.1:8081",
+
 	"erp-read": " -listen 127.0.0.1:8085",
 	"erp-post": " -listen 127.0.0.1:8086",
 	"books":    " -listen 127.0.0.1:8087",

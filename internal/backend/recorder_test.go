@@ -118,7 +118,7 @@ func run(ctx context.Context, a agent.Agent, info agent.Info) (*recorder, error)
 // configured returns the run of a configuration, from the YAML below run:.
 func configured(t testing.TB, yaml string) config.Run {
 	t.Helper()
-	const head = "agents:\n  a:\n    name: A\n    description: A.\n    version: \"1\"\n" +
+	const head = "mcp: {servers: {erp: {url: \"http://127.0.0.1:9/mcp\"}}}\nagents:\n  a:\n    name: A\n    description: A.\n    version: \"1\"\n" +
 		"    skills: [{id: s, name: S, description: S., tags: [t]}]\n    run:\n      "
 	c, err := config.Parse([]byte(head+strings.ReplaceAll(strings.TrimSpace(yaml), "\n", "\n      ")+"\n"), "")
 	if err != nil {

@@ -123,7 +123,7 @@ func (w *work) call() (parked bool, err error) {
 	if err := w.mayCall(p); err != nil {
 		return false, err
 	}
-	if p.Since == 0 {
+	if p.Since == 0 || w.input { // what was waited for before is no part of it
 		p.Since = time.Now().UnixMilli()
 	}
 	switch p.Kind {

@@ -30,7 +30,7 @@ type modelCall struct {
 	Input     int64          `json:"input_tokens,omitzero"`
 	Cached    int64          `json:"cached_tokens,omitzero"`
 	Output    int64          `json:"output_tokens,omitzero"`
-	Estimated bool           `json:"estimated,omitempty"` // the model has not told its tokens
+	Estimated bool           `json:"estimated,omitzero"` // the model has not told its tokens
 	Cost      jsontext.Value `json:"cost,omitzero"`
 	Currency  string         `json:"currency,omitempty"`
 	Total     total          `json:"total"` // of the task
@@ -44,7 +44,7 @@ type toolCall struct {
 	Start    time.Time `json:"start"`
 	MS       int64     `json:"ms"`
 	Outcome  string    `json:"outcome"` // ok, error, refused, unknown
-	Approved bool      `json:"approved,omitempty"`
+	Approved bool      `json:"approved,omitzero"`
 	Bytes    int       `json:"bytes"` // of the result
 }
 

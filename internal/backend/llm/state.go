@@ -24,7 +24,7 @@ type message struct {
 	Text  string     `json:"text,omitempty"`
 	Calls []function `json:"calls,omitempty"` // of the model
 	ID    string     `json:"id,omitempty"`    // of the call that this is the result of
-	Short bool       `json:"short,omitempty"` // the result was left out for want of room
+	Short bool       `json:"short,omitzero"`  // the result was left out for want of room
 }
 
 // function is a call that the model has asked for.
@@ -53,7 +53,7 @@ type pending struct {
 	Target    string         `json:"target,omitempty"` // tool, peer or agent
 	Arguments jsontext.Value `json:"arguments,omitzero"`
 	Wrong     string         `json:"wrong,omitempty"` // with a mistake
-	Begun     bool           `json:"begun,omitempty"` // it counts already
+	Begun     bool           `json:"begun,omitzero"`  // it counts already
 	// Parked is the turn that the call has ended; 0: none.
 	Parked int   `json:"parked,omitzero"`
 	Since  int64 `json:"since,omitzero"` // Unix time in ms when it began
@@ -82,7 +82,7 @@ type state struct {
 	// ToolCall is the state of the first of the calls.
 	ToolCall jsontext.Value `json:"tool_call,omitzero"` // bridge.StateMember
 	Turn     int            `json:"turn"`               // whose messages are taken
-	Asking   bool           `json:"asking,omitempty"`   // the model was asked, and has not answered yet
+	Asking   bool           `json:"asking,omitzero"`    // the model was asked, and has not answered yet
 	Numbered int            `json:"numbered,omitzero"`  // calls so far
 	Mistakes int            `json:"mistakes,omitzero"`  // in a row
 	Failures int            `json:"failures,omitzero"`  // of the API in a row
