@@ -113,8 +113,11 @@ func showTask(v *view) error {
 // history draws what happened to the task, and what it has delegated. A task that
 // was deleted while it is shown has neither.
 func (d *taskDetail) history(v *view, id string) error {
-	t := &taskTimeline{}
-	if err := v.get("/tasks/"+url.PathEscape(id)+"/timeline", t); err != nil && !isNotFound(err) {
+	t, err := v.timeline(id)
+	if isNotFound(err) {
+		t, err = &taskTimeline{}, nil
+	}
+	if err != nil {
 		return err
 	}
 	d.Timeline = drawTimeline(t, d.Now)

@@ -24,6 +24,20 @@ type taskTimeline struct {
 	Truncated bool           `json:"truncated"`
 }
 
+// timeline asks the API for what happened to a task. That a worker was free at
+// once is no wait.
+func (v *view) timeline(id string) (*taskTimeline, error) {
+	t := &taskTimeline{}
+	if err := v.get("/tasks/"+url.PathEscape(id)+"/timeline", t); err != nil {
+		return nil, err
+	}
+	t.Waits = slices.DeleteFunc(t.Waits, func(w waitSum) bool { return w.Kind == "worker" && w.MS < 100 && !w.Open })
+	t.Items = slices.DeleteFunc(t.Items, func(i timelineItem) bool {
+		return i.Kind == "wait" && i.Wait == "worker" && !i.Open && i.End.Sub(i.Start) < 100*time.Millisecond
+	})
+	return t, nil
+}
+
 // timelineItem is a span or a mark.
 type timelineItem struct {
 	Kind     string    `json:"kind"`

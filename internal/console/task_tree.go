@@ -236,15 +236,19 @@ func (v *view) waits(t *taskTree) (list []treeWait, whole bool, err error) {
 		if i == maxTimelines {
 			break
 		}
-		var line taskTimeline
-		if err := v.get("/tasks/"+url.PathEscape(t.Nodes[i].ID)+"/timeline", &line); err != nil {
-			if isNotFound(err) {
-				continue
-			}
+		n := &t.Nodes[i]
+		line, err := v.timeline(n.ID)
+		if isNotFound(err) {
+			continue
+		}
+		if err != nil {
 			return nil, false, err
 		}
 		for _, w := range line.Waits {
-			list = append(list, treeWait{&t.Nodes[i], w})
+			if w.Kind == "peer" && n.Peer {
+				continue // what waits for a peer here is the peer's work itself
+			}
+			list = append(list, treeWait{n, w})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b treeWait) int { return int(min(max(b.MS-a.MS, -1), 1)) })

@@ -205,6 +205,8 @@ func (l *Lane) stack() int {
 		case right+5+label <= Width:
 			shape.LabelX = right + 5
 			right += 9 + label
+		case left-5-label >= free[row] && left-5-label >= Left:
+			shape.LabelX = left - 5 - label
 		default:
 			shape.Label = ""
 		}
