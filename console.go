@@ -35,6 +35,7 @@ func browser(c *config.Config) auth.Browser {
 // the API they ask as whoever has signed in.
 func (n *Node) newConsole(c *config.Config, people, credentials auth.Authenticator) (*console.Console, error) {
 	o := console.Options{
+		Agents: n.newWire(c, auth.Known{}, nil),
 		API: n.apiHandlerFor(auth.Known{}, slog.New(warnings{n.log.Handler()})), Auth: people, Credentials: credentials, Sessions: n.sessions, Browser: browser(c),
 		Config: n.Config, Audit: n.audit, Logger: n.log, Version: n.opts.Version, Client: n.outbound,
 	}

@@ -487,6 +487,20 @@ func (n *Node) setHandler(c *config.Config) error {
 	return nil
 }
 
+// newWire returns what serves the protocol, to the callers that an Authenticator
+// knows.
+func (n *Node) newWire(c *config.Config, callers auth.Authenticator, challenger auth.Challenger) *wire.Handler {
+	h := wire.NewHandler(wire.Options{
+		Engine: n.engine, Webhooks: n.webhooks, Agents: func() *wire.Set { return n.current.Load().set },
+		Auth: callers, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request, Limited: n.metrics.Limited, Audit: n.audit,
+		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
+		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
+		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams, OpenStreams: n.streams,
+	})
+	n.wires = append(n.wires, h)
+	return h
+}
+
 // newHandler puts together what the node serves.
 func (n *Node) newHandler(c *config.Config, credentials auth.Authenticator) (http.Handler, error) {
 	challenger, _ := credentials.(auth.Challenger)
@@ -496,14 +510,7 @@ func (n *Node) newHandler(c *config.Config, credentials auth.Authenticator) (htt
 	if err != nil {
 		return nil, err
 	}
-	agentsHandler := wire.NewHandler(wire.Options{
-		Engine: n.engine, Webhooks: n.webhooks, Agents: func() *wire.Set { return n.current.Load().set },
-		Auth: authenticator, Challenger: challenger, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request, Limited: n.metrics.Limited, Audit: n.audit,
-		CORS:      wire.CORS{Origins: c.CORS.Origins, Headers: c.CORS.Headers, MaxAge: c.CORS.MaxAge.Std()},
-		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
-		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams, OpenStreams: n.streams,
-	})
-	n.wires = append(n.wires, agentsHandler)
+	agentsHandler := n.newWire(c, authenticator, challenger)
 	tools := n.gateway.serve(c, authenticator, trusts(c))
 	nodeAPI := n.apiHandler(people)
 	receiver := n.ledger.Receiver()

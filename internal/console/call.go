@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/auth"
 )
 
@@ -92,13 +93,30 @@ func (c *Console) callAPI(r *http.Request, p *auth.Principal, method, path strin
 			return fmt.Errorf("write request: %w", err)
 		}
 	}
+	answer, err := c.call(r, p, c.opts.API, method, apiPrefix+path, content)
+	if err != nil || out == nil || len(answer) == 0 {
+		return err
+	}
+	if raw, ok := out.(*[]byte); ok {
+		*raw = answer
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("read the answer of %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// call makes a request of the node to itself, as somebody, and returns what it is
+// answered. What is refused is an *apiError.
+func (c *Console) call(r *http.Request, p *auth.Principal, to http.Handler, method, path string, content []byte) ([]byte, error) {
 	ctx := auth.WithPrincipal(context.WithoutCancel(r.Context()), p)
 	if method == http.MethodGet {
 		ctx = auth.WithPrincipal(r.Context(), p)
 	}
-	q, err := http.NewRequestWithContext(ctx, method, apiPrefix+path, bytes.NewReader(content))
+	q, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(content))
 	if err != nil {
-		return fmt.Errorf("make request: %w", err)
+		return nil, fmt.Errorf("make request: %w", err)
 	}
 	q.Host, q.RemoteAddr, q.TLS = r.Host, r.RemoteAddr, r.TLS
 	for _, name := range forwarded {
@@ -109,22 +127,13 @@ func (c *Console) callAPI(r *http.Request, p *auth.Principal, method, path strin
 	if method != http.MethodGet {
 		q.Header.Set("Content-Type", "application/json")
 	}
+	q.Header.Set(a2a.HeaderVersion, "1.0")
 	answer := &recorder{header: http.Header{}}
-	c.opts.API.ServeHTTP(answer, q)
+	to.ServeHTTP(answer, q)
 	if answer.status < 200 || answer.status > 299 {
-		return errorOf(answer)
+		return nil, errorOf(answer)
 	}
-	if out == nil || answer.body.Len() == 0 {
-		return nil
-	}
-	if raw, ok := out.(*[]byte); ok {
-		*raw = answer.body.Bytes()
-		return nil
-	}
-	if err := json.Unmarshal(answer.body.Bytes(), out); err != nil {
-		return fmt.Errorf("read the answer of %s %s: %w", method, path, err)
-	}
-	return nil
+	return answer.body.Bytes(), nil
 }
 
 // errorOf reads an error of the API, which is a google.rpc.Status.

@@ -20,6 +20,7 @@ import (
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/form"
 )
 
 // Prefix is the path below which the pages are.
@@ -30,6 +31,9 @@ type Options struct {
 	// API is the node's API. It takes the caller of a request from its context, as
 	// auth.Known does.
 	API http.Handler
+	// Agents takes messages for the agents, below /agents/, with the caller from the
+	// context too.
+	Agents http.Handler
 	// Auth knows who uses a browser: by its session, or by a credential.
 	Auth auth.Authenticator
 	// Credentials knows the owner of a key with which somebody signs in.
@@ -237,6 +241,9 @@ type entry struct {
 // parseTemplates returns the template of each page.
 func parseTemplates() (map[string]*template.Template, error) {
 	base, err := template.New("base").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts*.html")
+	if err == nil {
+		base, err = base.Parse(form.Fields)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("parse templates: %w", err)
 	}

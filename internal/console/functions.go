@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"handoff.example/handoff/internal/console/content"
 )
 
 // functions are those that templates have beside the ones of the language.
@@ -29,6 +31,8 @@ var functions = template.FuncMap{
 	"bytes":    size,
 	"number":   number,
 	"jsontree": jsonTree,
+	"visible":  content.Visible,
+	"kind":     kindWord,
 }
 
 // dict makes an object of names and values, for templates that take several.

@@ -7,19 +7,20 @@ func pages() []page {
 	return slices.Concat(
 		nowPages,
 
-		// inbox
+		inboxPages,
 
 		tasksPages, taskPages,
 
 		delegationsPages,
 
-		// agents and peers
+		agentsPages,
+		peersPages,
 
-		// tools
+		toolsPages,
 
-		// webhooks
+		webhooksPages,
 
-		// audit
+		auditPages,
 
 		settingsPages,
 	)

@@ -1,0 +1,89 @@
+package console
+
+import (
+	"net/url"
+	"time"
+
+	"handoff.example/handoff/internal/auth"
+)
+
+var webhooksPages = []page{
+	{path: "webhooks", nav: "webhooks", title: "Webhooks", role: auth.RoleOperator, get: showWebhooks, post: changeWebhook},
+}
+
+// webhook is where events of a task are delivered, as the API has it.
+type webhook struct {
+	ID       string    `json:"id"`
+	Task     string    `json:"task"`
+	Agent    string    `json:"agent"`
+	Tenant   string    `json:"tenant"`
+	Owner    string    `json:"owner"`
+	URL      string    `json:"url"`
+	Scheme   string    `json:"scheme"`
+	State    string    `json:"state"`
+	Created  time.Time `json:"created"`
+	Sent     int64     `json:"sent"`
+	Events   int64     `json:"events"`
+	Waiting  int64     `json:"waiting"`
+	Failures int       `json:"failures"`
+	Failing  time.Time `json:"failing_since"`
+	Stuck    int64     `json:"stuck"`
+	Error    string    `json:"error"`
+	Next     time.Time `json:"next"`
+	Dead     time.Time `json:"dead"`
+}
+
+func showWebhooks(v *view) error {
+	given := v.query()
+	var d struct {
+		Webhooks []webhook `json:"webhooks"`
+		Next     string    `json:"next_page_token"`
+		States   []string
+		State    string
+		Task     string
+		First    string
+		NextPage string
+	}
+	d.States, d.State, d.Task = []string{"dead", "retrying", "behind", "idle"}, given.Get("state"), given.Get("task")
+	q := url.Values{}
+	for _, name := range []string{"state", "task", "page_token"} {
+		if value := given.Get(name); value != "" {
+			q.Set(name, value)
+		}
+	}
+	if err := v.get("/webhooks?"+q.Encode(), &d); err != nil {
+		return err
+	}
+	here := Prefix + "webhooks?"
+	if q.Has("page_token") {
+		q.Del("page_token")
+		d.First = here + q.Encode()
+	}
+	if d.Next != "" {
+		q.Set("page_token", d.Next)
+		d.NextPage = here + q.Encode()
+	}
+	return v.render("webhooks", &d)
+}
+
+// changeWebhook lets a webhook that was given up go on, or deletes it.
+func changeWebhook(v *view) error {
+	api := "/pushes/" + url.PathEscape(v.form.Get("webhook"))
+	here := Prefix + "webhooks"
+	if state := v.query().Get("state"); state != "" {
+		here += "?" + url.Values{"state": {state}}.Encode()
+	}
+	switch v.form.Get("do") {
+	case "redeliver":
+		if err := v.post(api+":redeliver", nil, nil); err != nil {
+			return v.refuse(here, err)
+		}
+		return v.redirect(here, "It is delivered again, in order.")
+	case "delete":
+		if err := v.delete(api); err != nil {
+			return v.refuse(here, err)
+		}
+		return v.redirect(here, "The webhook is deleted, with what waited for it.")
+	}
+	return errNoAction()
+}

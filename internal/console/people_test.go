@@ -1,0 +1,144 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	handoff "handoff.example/handoff"
+)
+
+// openItem returns the id of the only open item of the inbox.
+func (p *person) openItem() string {
+	p.f.t.Helper()
+	var list struct {
+		Items []struct {
+			ID string `json:"id"`
+		} `json:"items"`
+	}
+	p.api(http.MethodGet, "/inbox", nil, &list)
+	if len(list.Items) != 1 {
+		p.f.t.Fatalf("the inbox has %d items", len(list.Items))
+	}
+	return list.Items[0].ID
+}
+
+func TestAQuestionIsAnswered(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	mara := f.as("caller", "mara", "")
+	mara.send("quote", "ask")
+	mara.get("/console/inbox").ok().says("Which Incoterm?", "Question", "1 item waits")
+	item := "/console/inbox/" + mara.openItem()
+	mara.get(item).ok().says("asks a question", "Which Incoterm?", "mara").lacks("Approve")
+	if got := mara.post(item, url.Values{"do": {"answer"}}); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("an empty answer: %d", got.status)
+	}
+	mara.follow(item, url.Values{"do": {"answer"}, "text": {"delivered"}}).ok().says("The answer is sent")
+	mara.get(item).ok().says("This was answered", "mara", "delivered").lacks(`value="answer"`)
+	mara.get("/console/inbox").says("Nothing waits for anybody")
+	mara.get("/console/inbox?settled=true").says("answered")
+}
+
+func TestAnApprovalIsForOperators(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	mara := f.as("caller", "mara", "")
+	mara.send("quote", "auth")
+	item := "/console/inbox/" + mara.openItem()
+	mara.get(item).ok().says("May I post the order?", "An operator decides").lacks(`value="approve"`)
+	if got := mara.post(item, url.Values{"do": {"approve"}}); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("a caller approves: %d", got.status)
+	}
+	f.as("caller", "vera", "").get("/console/inbox").says("Nothing waits")
+	ann := f.as("operator", "ann", "")
+	ann.follow(item, url.Values{"do": {"assign"}, "assignee": {"ann"}}).says("It is for ann now")
+	ann.get("/console/inbox?assignee=ann").says("May I post the order?")
+	ann.follow(item, url.Values{"do": {"due"}, "in": {"4h"}}).says("The due date is set")
+	ann.post(item, url.Values{"do": {"link"}}).has("/inbox/")
+	ann.follow(item, url.Values{"do": {"approve"}, "note": {"within the budget"}}).says("Approved")
+	ann.get(item).says("This was approved", "ann", "within the budget", "assigned", "linked")
+	// The second one is told who was first.
+	late := ann.post(item, url.Values{"do": {"deny"}})
+	if late.status != http.StatusUnprocessableEntity {
+		t.Errorf("a second decision: %d", late.status)
+	}
+	late.says("ann")
+}
+
+const formAgent = `
+store: sqlite:tasks.db
+secret_key: "0123456789abcdef0123456789abcdef"
+callers: {keys: true}
+agents:
+  quote:
+    name: Quote agent
+    description: Quotes prices.
+    version: 1.0.0
+    skills: [{id: quote, name: Quote, description: Quotes a price., tags: [procurement], examples: ["400 units of BRG-0042"]}]
+    run:
+      script:
+        - when: {turn: 1}
+          do:
+            - ask: Where to?
+              schema: {type: object, required: [incoterm, qty], properties: {incoterm: {type: string, enum: [FOB, DAP], title: Incoterm}, qty: {type: integer, title: Quantity, maximum: 500}}}
+        - do: [{complete: done}]
+`
+
+func TestAFormIsCheckedFieldByField(t *testing.T) {
+	t.Parallel()
+	f := startFixture(t, formAgent, handoff.Options{})
+	f.as("caller", "mara", "").send("quote", "hello")
+	item := "/console/inbox/" + f.admin.openItem()
+	f.admin.get(item).ok().has(`<option>FOB</option>`, `type="number"`).says("Incoterm (required)")
+	got := f.admin.post(item, url.Values{"do": {"answer"}, "f0": {"DAP"}, "f1": {"501"}})
+	if got.status != http.StatusUnprocessableEntity {
+		t.Fatalf("status %d", got.status)
+	}
+	got.has(`aria-invalid="true"`, `value="501"`, `<option selected>DAP</option>`).says("501")
+	f.admin.follow(item, url.Values{"do": {"answer"}, "f0": {"DAP"}, "f1": {"400"}}).ok().says("The answer is sent")
+}
+
+func TestAgentsAreTried(t *testing.T) {
+	t.Parallel()
+	f := startFixture(t, formAgent, handoff.Options{})
+	f.admin.get("/console/agents").ok().says("Quote agent", "Quotes prices.")
+	f.admin.get("/console/agents/quote").ok().says("Try it", "Quotes a price.", "400 units of BRG-0042", "JSONRPC")
+	f.admin.follow("/console/agents/quote", url.Values{"text": {"hello"}}).ok().says("The message is sent", "Where to?")
+	f.as("viewer", "vera", "").get("/console/agents/quote").ok().lacks("Try it")
+	if got := f.as("viewer", "vic", "").post("/console/agents/quote", url.Values{"text": {"hello"}}); got.status != http.StatusUnprocessableEntity && got.status != http.StatusForbidden {
+		t.Errorf("a viewer sends: %d", got.status)
+	}
+	if got := f.admin.get("/console/agents/nobody"); got.status != http.StatusNotFound {
+		t.Errorf("an unknown agent: %d", got.status)
+	}
+}
+
+func TestPeersAreSeenByOperators(t *testing.T) {
+	t.Parallel()
+	far := startFixture(t, configuration, handoff.Options{})
+	key, _ := far.newKey("caller", "us", "")
+	f := newFixture(t, `peers: {supplier: {card: "`+far.server.URL+`/agents/quote/", auth: {bearer: "`+key+`"}}}`)
+	f.as("caller", "mara", "").get("/console/agents").ok().lacks("supplier")
+	f.admin.get("/console/agents").ok().says("supplier")
+	peer := "/console/peers/supplier"
+	f.admin.post(peer, url.Values{"do": {"check"}}).ok().says("What was tried just now", "Good")
+	f.admin.get(peer).ok().says("Quote agent", "any card passes", "Up").lacks(key)
+	f.admin.follow(peer, url.Values{"do": {"pin"}}).says("pinned to it")
+	f.admin.follow(peer, url.Values{"do": {"unpin"}}).says("Any card")
+	f.admin.follow(peer, url.Values{"do": {"delegate"}, "ref": {"PO-2026-0184"}, "text": {"ask"}}).ok().says("The work is handed on")
+	f.admin.post(peer, url.Values{"do": {"delegate"}, "text": {" "}}).says("Write a message.")
+}
+
+func TestToolsWebhooksAndAuditAreShown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.admin.get("/console/tools").ok().says("no tool servers")
+	f.admin.get("/console/webhooks").ok().says("Nobody has asked")
+	f.admin.get("/console/audit").ok().says("Audit")
+	for _, path := range []string{"/console/tools", "/console/audit"} {
+		if got := f.as("caller", "mara", "").get(path); got.status != http.StatusForbidden {
+			t.Errorf("a caller sees %s: %d", path, got.status)
+		}
+	}
+}
