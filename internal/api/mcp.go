@@ -83,7 +83,7 @@ func (c *call) question(names ...string) (*policy.Question, error) {
 
 // listTools returns the tools that somebody sees.
 func (c *call) listTools() (any, error) {
-	q, err := c.question()
+	q, err := c.question("tool")
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func TestAFormIsCheckedFieldByField(t *testing.T) {
 	if got.status != http.StatusUnprocessableEntity {
 		t.Fatalf("status %d", got.status)
 	}
-	got.has(`aria-invalid="true"`, `value="501"`, `<option selected>DAP</option>`).says("501")
+	got.has(`aria-invalid="true"`, `value="501"`, `<option selected>DAP</option>`).says("is greater than 500")
 	f.admin.follow(item, url.Values{"do": {"answer"}, "f0": {"DAP"}, "f1": {"400"}}).ok().says("The answer is sent")
 }
 

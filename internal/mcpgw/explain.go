@@ -132,7 +132,7 @@ func (d *Directory) explain(s *shelf, shown *view, v View, c candidate) policy.E
 	return x
 }
 
-// Seen returns the tools that a caller sees at an endpoint.
+// Seen returns the tools that a caller sees at an endpoint, or those of a name.
 func (d *Directory) Seen(ctx context.Context, q policy.Question) ([]policy.SeenTool, error) {
 	v := View{Endpoint{Server: q.Server, Set: q.Set}, q.Caller}
 	if !d.Known(v) {
@@ -141,7 +141,14 @@ func (d *Directory) Seen(ctx context.Context, q policy.Question) ([]policy.SeenT
 	s := d.current.Load()
 	list := []policy.SeenTool{}
 	for _, it := range d.view(ctx, s, v, groupTools, asFresh).lists[listTools] {
-		list = append(list, policy.SeenTool{Name: it.exposed, Server: it.server, Tool: it.entry.name, Description: it.description, Outcome: it.decision.String()})
+		if q.Tool != "" && q.Tool != it.exposed && q.Tool != it.entry.name {
+			continue
+		}
+		seen := policy.SeenTool{Name: it.exposed, Server: it.server, Tool: it.entry.name, Description: it.description, Outcome: it.decision.String()}
+		if q.Tool != "" {
+			seen.Definition = it.text
+		}
+		list = append(list, seen)
 	}
 	return list, nil
 }

@@ -98,6 +98,9 @@ type SeenTool struct {
 	Tool        string `json:"tool"` // as its server has it
 	Description string `json:"description,omitempty"`
 	Outcome     string `json:"outcome"`
+	// Definition is what callers are given of the tool; only of one that was asked
+	// for by its name.
+	Definition jsontext.Value `json:"definition,omitzero"`
 }
 
 // Held is a definition that has changed and waits for approval.
