@@ -209,7 +209,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"GET /agents":                    {{"/agents", ""}},
 		"GET /config":                    {{"/config", ""}},
 		"GET /mcp/servers":               {{"/mcp/servers", ""}},
-		"GET /mcp/tools":                 {{"/mcp/tools", ""}, {"/mcp/tools?as=alice&role=operator&tenant=acme&scopes=a%20b&server=erp", ""}},
+		"GET /mcp/tools":                 {{"/mcp/tools", ""}, {"/mcp/tools?tool=order", ""}, {"/mcp/tools?as=alice&role=operator&tenant=acme&scopes=a%20b&server=erp", ""}},
 		"GET /mcp/explain":               {{"/mcp/explain?tool=order&as=alice", ""}, {"/mcp/explain?tool=erp.post", ""}},
 		"GET /mcp/held":                  {{"/mcp/held", ""}},
 		"POST /mcp/held:approve":         {{"/mcp/held:approve", `{"server":"erp","tool":"order","digest":"sha256:2"}`}},
