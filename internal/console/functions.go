@@ -32,6 +32,10 @@ var functions = template.FuncMap{
 	"number":   number,
 	"jsontree": jsonTree,
 	"visible":  content.Visible,
+	"add":      func(a, b int) int { return a + b },
+	"sub":      func(a, b int) int { return a - b },
+	"even":     func(n int) bool { return n%2 == 0 },
+	"px":       func(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) },
 	"kind":     kindWord,
 }
 

@@ -83,38 +83,6 @@ type stateCount struct {
 	Oldest time.Time `json:"oldest"`
 }
 
-// waitsFor is for whom or what a task waits.
-type waitsFor struct {
-	Kind  string    `json:"kind"` // answer, grant, task, peer, callback, time or worker
-	Who   string    `json:"who"`
-	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
-	Text  string    `json:"text"`
-	Task  string    `json:"task"`
-	Item  string    `json:"item"`
-}
-
-// What says what is waited for, without who.
-func (w *waitsFor) What() string {
-	switch w.Kind {
-	case "answer":
-		return "an answer"
-	case "grant":
-		return "an approval"
-	case "task":
-		return "another agent"
-	case "peer":
-		return "a peer"
-	case "callback":
-		return "a callback"
-	case "time":
-		return "its time"
-	case "worker":
-		return "a free worker"
-	}
-	return w.Kind
-}
-
 // tile is the number of tasks in a state.
 type tile struct {
 	stateCount

@@ -1,14 +1,12 @@
 package console
 
 import (
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"net/url"
 	"strconv"
 	"time"
 
-	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/console/content"
 )
@@ -18,19 +16,11 @@ var taskPages = []page{
 	{path: "/tasks/{id}/events", nav: "tasks", title: "Events", role: auth.RoleViewer, get: showEvents},
 }
 
-func init() {
-	functions["visible"] = content.Visible
-	functions["add"] = func(a, b int) int { return a + b }
-	functions["sub"] = func(a, b int) int { return a - b }
-	functions["even"] = func(n int) bool { return n%2 == 0 }
-	functions["px"] = func(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
-}
-
 // taskDetail is what the page of a task shows.
 type taskDetail struct {
 	shownTask
 	Timeline     *drawnTimeline
-	Conversation []shownMessage
+	Conversation []said
 	More         bool // the conversation is longer than it is shown
 	Artifacts    []shownArtifact
 	Tree         *drawnTree
@@ -45,14 +35,6 @@ func (d *taskDetail) TreeRoot() string {
 		return d.Root
 	}
 	return d.Task.ID
-}
-
-// shownMessage is one message of the conversation.
-type shownMessage struct {
-	ID    string
-	User  bool   // from whoever asked
-	Who   string // wrote it
-	Parts []template.HTML
 }
 
 // shownArtifact is one artifact.
@@ -139,36 +121,7 @@ func (d *taskDetail) converse() {
 	if m := d.Task.Status.Message; m != nil {
 		messages = append(messages, *m)
 	}
-	for i := range messages {
-		m := &messages[i]
-		s := shownMessage{ID: m.MessageID, User: m.Role == a2a.RoleUser, Who: d.Who()}
-		if s.User {
-			if s.Who = d.Owner; s.Who == "" {
-				s.Who = "anonymous"
-			}
-		}
-		for n := range m.Parts {
-			s.Parts = append(s.Parts, content.Part(&m.Parts[n], inlined(&m.Parts[n])))
-		}
-		d.Conversation = append(d.Conversation, s)
-	}
-}
-
-// maxInlined bounds the files of messages that are within the page, in bytes.
-const maxInlined = 256 << 10
-
-// inlined is an address that holds the bytes of a file itself. The files of
-// messages have no other.
-func inlined(p *a2a.Part) content.Address {
-	if p.Kind != a2a.PartRaw || len(p.Raw) > maxInlined {
-		return content.Address{}
-	}
-	mediaType := content.Sniff(p.Raw)
-	if mediaType == "" || mediaType == "application/pdf" {
-		return content.Address{Keep: "data:application/octet-stream;base64," + base64.StdEncoding.EncodeToString(p.Raw)}
-	}
-	address := "data:" + mediaType + ";base64," + base64.StdEncoding.EncodeToString(p.Raw)
-	return content.Address{Show: address, Keep: address}
+	d.Conversation = talk(messages, d.Who(), d.Owner)
 }
 
 // show makes the artifacts HTML.

@@ -55,22 +55,6 @@ func (t *shownTask) Who() string {
 	return strings.TrimPrefix(t.Agent, "peer:")
 }
 
-// Whom names who or what is waited for.
-func (w *waitsFor) Whom() string {
-	return waitedFor(w.Kind, w.Who)
-}
-
-// Person reports whether it is up to a person.
-func (w *waitsFor) Person() bool { return w.Kind == "answer" || w.Kind == "grant" }
-
-// waitedFor names who or what a wait of a kind is for.
-func waitedFor(kind, who string) string {
-	if who != "" {
-		return who
-	}
-	return (&waitsFor{Kind: kind}).What()
-}
-
 // taskPage is what the list shows.
 type taskPage struct {
 	Tasks  []shownTask `json:"tasks"`

@@ -99,21 +99,6 @@ func TestAFormIsCheckedFieldByField(t *testing.T) {
 	f.admin.follow(item, url.Values{"do": {"answer"}, "f0": {"DAP"}, "f1": {"400"}}).ok().says("The answer is sent")
 }
 
-func TestAgentsAreTried(t *testing.T) {
-	t.Parallel()
-	f := startFixture(t, formAgent, handoff.Options{})
-	f.admin.get("/console/agents").ok().says("Quote agent", "Quotes prices.")
-	f.admin.get("/console/agents/quote").ok().says("Try it", "Quotes a price.", "400 units of BRG-0042", "JSONRPC")
-	f.admin.follow("/console/agents/quote", url.Values{"text": {"hello"}}).ok().says("The message is sent", "Where to?")
-	f.as("viewer", "vera", "").get("/console/agents/quote").ok().lacks("Try it")
-	if got := f.as("viewer", "vic", "").post("/console/agents/quote", url.Values{"text": {"hello"}}); got.status != http.StatusUnprocessableEntity && got.status != http.StatusForbidden {
-		t.Errorf("a viewer sends: %d", got.status)
-	}
-	if got := f.admin.get("/console/agents/nobody"); got.status != http.StatusNotFound {
-		t.Errorf("an unknown agent: %d", got.status)
-	}
-}
-
 func TestPeersAreSeenByOperators(t *testing.T) {
 	t.Parallel()
 	far := startFixture(t, configuration, handoff.Options{})
@@ -128,17 +113,4 @@ func TestPeersAreSeenByOperators(t *testing.T) {
 	f.admin.follow(peer, url.Values{"do": {"unpin"}}).says("Any card")
 	f.admin.follow(peer, url.Values{"do": {"delegate"}, "ref": {"PO-2026-0184"}, "text": {"ask"}}).ok().says("The work is handed on")
 	f.admin.post(peer, url.Values{"do": {"delegate"}, "text": {" "}}).says("Write a message.")
-}
-
-func TestToolsWebhooksAndAuditAreShown(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.admin.get("/console/tools").ok().says("no tool servers")
-	f.admin.get("/console/webhooks").ok().says("Nobody has asked")
-	f.admin.get("/console/audit").ok().says("Audit")
-	for _, path := range []string{"/console/tools", "/console/audit"} {
-		if got := f.as("caller", "mara", "").get(path); got.status != http.StatusForbidden {
-			t.Errorf("a caller sees %s: %d", path, got.status)
-		}
-	}
 }
