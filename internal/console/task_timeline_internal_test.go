@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,29 @@ func TestTheLanesOfATimelineHaveTheirOrder(t *testing.T) {
 	}
 	if len(d.Shapes) != 5 || d.Shapes[2].Kind != "wait" || !strings.HasPrefix(d.Shapes[4].Title, "New") {
 		t.Errorf("%+v", d.Shapes)
+	}
+}
+
+// What a peer asks comes up to whoever asked first, and is drawn once.
+func TestAQuestionThatWasPassedOnIsOne(t *testing.T) {
+	t.Parallel()
+	asks := func() *waitsFor { return &waitsFor{Kind: "answer", Text: "Which Incoterm?", Since: noon} }
+	tree := &taskTree{Nodes: []treeNode{
+		{ID: "order", Agent: "buyer", State: "TASK_STATE_INPUT_REQUIRED", Began: noon, Waits: asks()},
+		{ID: "quote", Parent: "order", Agent: "supplier", Peer: true, State: "TASK_STATE_INPUT_REQUIRED", Began: noon, Waits: asks()},
+		{ID: "credit", Parent: "order", Agent: "finance", State: "TASK_STATE_AUTH_REQUIRED", Began: noon, Waits: &waitsFor{Kind: "grant", Text: "May it be spent?", Since: noon}},
+	}}
+	d := tree.draw()
+	waiting := map[string]string{}
+	for _, l := range d.Lines {
+		if to := d.Cards[l.To]; l.Waiting && to.Box.Waits {
+			waiting[d.Cards[l.From].Who()] = to.WaiterName()
+		} else if l.Waiting {
+			waiting[d.Cards[l.From].Who()] = to.Who()
+		}
+	}
+	if want := map[string]string{"buyer": "supplier", "supplier": "Somebody", "finance": "Somebody"}; !maps.Equal(waiting, want) {
+		t.Errorf("who waits for whom: %v, want %v", waiting, want)
 	}
 }
 

@@ -41,7 +41,31 @@ type treeNode struct {
 		Error   string    `json:"error"`
 	} `json:"remote"`
 
-	now time.Time
+	now    time.Time
+	within string // the task of the tree for which it waits, if it is one
+}
+
+// passOn finds which tasks wait for others of the tree. A question that a task has
+// passed on from one that it delegated is that one's: who waits for a person is
+// the one that asked first.
+func (t *taskTree) passOn() {
+	byID := make(map[string]*treeNode, len(t.Nodes))
+	for i := range t.Nodes {
+		byID[t.Nodes[i].ID] = &t.Nodes[i]
+	}
+	for i := range t.Nodes {
+		n := &t.Nodes[i]
+		if n.Waits != nil && byID[n.Waits.Task] != nil && n.Waits.Task != n.ID {
+			n.within = n.Waits.Task
+		}
+		parent := byID[n.Parent]
+		if parent == nil || parent == n || n.Waits == nil || !n.Waits.Person() || parent.Waits == nil || parent.Waits.Kind != n.Waits.Kind {
+			continue
+		}
+		if parent.Waits.Item == n.Waits.Item && n.Waits.Item != "" || parent.Waits.Text == n.Waits.Text && n.Waits.Text != "" {
+			parent.within = n.ID
+		}
+	}
 }
 
 // Over reports whether nothing happens to the task any more.
@@ -114,6 +138,14 @@ type treeCard struct {
 // Waiter says for whom the task of the card waits.
 func (c *treeCard) Waiter() *waitsFor { return c.treeNode.Waits }
 
+// WaiterName is the first line of a card of somebody who is waited for.
+func (c *treeCard) WaiterName() string {
+	if w := c.treeNode.Waits; w.Who != "" || !w.Person() {
+		return w.Whom()
+	}
+	return "Somebody"
+}
+
 // WaiterSays is the second line of a card of somebody who is waited for.
 func (c *treeCard) WaiterSays() string {
 	w := c.treeNode.Waits
@@ -167,13 +199,10 @@ func (t *taskTree) below(id string) *drawnTree {
 // draw lays out a tree.
 func (t *taskTree) draw() *drawnTree {
 	nodes := make([]graph.Node, len(t.Nodes))
-	within := make(map[string]bool, len(t.Nodes))
-	for i := range t.Nodes {
-		within[t.Nodes[i].ID] = true
-	}
+	t.passOn()
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		nodes[i] = graph.Node{ID: n.ID, Parent: n.Parent, Waits: n.Waits != nil && !within[n.Waits.Task] && !(n.Waits.Kind == "peer" && n.Peer)}
+		nodes[i] = graph.Node{ID: n.ID, Parent: n.Parent, Waits: n.Waits != nil && n.within == "" && !(n.Waits.Kind == "peer" && n.Peer)}
 	}
 	d := &drawnTree{taskTree: t, Picture: graph.Draw(nodes)}
 	for _, box := range d.Boxes {
@@ -194,7 +223,7 @@ func (d *drawnTree) line(edge graph.Edge) treeLine {
 		LabelX: (edge.X1 + edge.X2) / 2, LabelY: edge.Y2 - 6,
 	}
 	switch {
-	case to.Box.Waits, from.treeNode.Waits != nil && from.treeNode.Waits.Task == to.ID && to.ID != "":
+	case to.Box.Waits, from.within != "" && from.within == to.ID:
 		l.Waiting, l.Label = true, from.Waited()
 	default:
 		l.Label = to.Length()
