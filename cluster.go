@@ -15,7 +15,6 @@ import (
 	"handoff.example/handoff/internal/bus"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
-	"handoff.example/handoff/internal/telemetry"
 )
 
 // ear hands what the bus brings to the engine, which is made after the bus.
@@ -64,12 +63,6 @@ func (n *Node) busState() *bus.State {
 	}
 	state := reporter.State()
 	return &state
-}
-
-// busNumbers returns how the bus is, for the metrics.
-func (n *Node) busNumbers() telemetry.Bus {
-	s := n.busState()
-	return telemetry.Bus{Connected: s.Connected, Sent: s.Sent, Heard: s.Heard, Dropped: s.Dropped + s.Malformed}
 }
 
 // self is the node as it enters itself in the store.

@@ -33,7 +33,7 @@ func (n *Node) newLedger(guard *netguard.Guard, sealer *auth.Sealer) (*ledger.Le
 		}
 	}
 	opts := ledger.Options{
-		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Engine: n.engine, Peers: &links{n.catalog},
+		Store: n.store, Scope: auth.Reach(&Principal{Role: RoleAdmin}), Engine: n.engine, Peers: &links{n.catalog, n.metrics.PeerCall},
 		ItemDue: func(i *store.InboxItem) (time.Time, []store.Job) { return n.inbox.Schedule(i) },
 		BaseURL: n.reachable, Due: n.jobs.Due, Logger: n.log, PushBytes: int64(n.base.Limits.Body),
 		Keys: guard.Configured(netguard.Options{Timeout: 10 * time.Second, MaxRedirects: -1}),
@@ -106,7 +106,10 @@ func (n *Node) peerSpec(name string) *engine.Spec {
 }
 
 // links is the catalog of peers as the ledger sees it.
-type links struct{ catalog *peer.Directory }
+type links struct {
+	catalog *peer.Directory
+	observe func(peer, outcome string, took time.Duration)
+}
 
 // Open returns how a peer is spoken to.
 func (l *links) Open(ctx context.Context, name string, user ledger.User) (*ledger.Link, error) {
@@ -168,6 +171,9 @@ func (l *links) Observe(ctx context.Context, name string, o ledger.Observation) 
 		if words := strings.Fields(o.Interface); len(words) == 3 {
 			seen.Version = words[1]
 		}
+	}
+	if o.Took > 0 || o.Err != nil {
+		l.observe(name, outcomeOfCall(o.Err), o.Took)
 	}
 	l.catalog.Observe(ctx, name, seen)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/config"
@@ -41,17 +40,6 @@ func (n *Node) looked(ctx context.Context, item *store.InboxItem) (says string, 
 	}
 	look := func(ctx context.Context) error { return engine.Unavailable(n.ledger.Look(ctx, item.Task)) }
 	return "The node looks at " + item.Agent + " now, and goes on when it answers. What was written is kept here, and not sent to it.", look, nil
-}
-
-// openItems counts the open items of the inbox for the metrics.
-func (n *Node) openItems() map[string]int {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	open, err := n.inbox.Open(ctx)
-	if err != nil {
-		n.log.Warn("The items of the inbox could not be counted", "error", err)
-	}
-	return open
 }
 
 // Inbox is what waits for people on a node. It sees the items of all tenants.

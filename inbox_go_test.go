@@ -52,6 +52,15 @@ func TestAnAnswerToWhatIsStuck(t *testing.T) {
 	if text := scrape(near.node); !strings.Contains(text, `handoff_inbox_open_items{kind="stuck"} 1`) || !strings.Contains(text, `handoff_inbox_open_items{kind="grant"} 0`) {
 		t.Errorf("the metrics have %s", text)
 	}
+	for _, want := range []string{
+		"handoff_build_info{", `handoff_nodes{alive="true"} 1`, "handoff_store_away 0", "handoff_store_bytes ", "handoff_turns_running ", "handoff_turns_waiting 0",
+		`handoff_delegations{peer="quotes",state="TASK_STATE_WORKING"} 1`, `handoff_inbox_overdue_items{kind="stuck"} 0`, "handoff_jobs_late_seconds ",
+		`handoff_job_seconds_count{kind="`, `handoff_peer_call_seconds_count{outcome="`, "handoff_webhooks_dead 0", "handoff_audit_entries_lost_total 0",
+	} {
+		if text := scrape(near.node); !strings.Contains(text, want) {
+			t.Errorf("the metrics have no %s: %s", want, text)
+		}
+	}
 	away.Store(false)
 	if err := near.node.Inbox().Answer(t.Context(), items[0].ID, "ann", "They had a cable cut"); err != nil {
 		t.Fatal(err)

@@ -75,6 +75,7 @@ type Node struct {
 	skills    *toolSkills
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing
+	size      func(context.Context) (int64, error) // of the store in bytes; nil: not known
 	handler   atomic.Pointer[http.Handler]
 	address   atomic.Pointer[string] // of the public listener
 
@@ -162,6 +163,7 @@ func (n *Node) assemble(c *config.Config) error {
 		handlers[kind] = n.engine.DoJob
 	}
 	n.jobs = job.NewRunner(n.store, handlers, n.log)
+	n.jobs.Observe(n.metrics.JobDone)
 	if n.ledger, err = n.newLedger(guard, keys.sealer); err != nil {
 		return err
 	}
@@ -174,19 +176,13 @@ func (n *Node) assemble(c *config.Config) error {
 		return err
 	}
 	n.jobs.Long(bridge.JobRecall, n.gateway.calls.Recall)
-	n.metrics.WatchWebhooks(n.behind)
 	n.apiKeys = auth.NewKeys(n.store, n.log)
 	n.openSessions(keys.sealer)
 	n.meter, n.streams, n.audit = auth.NewMeter(), wire.NewStreams(), audit.New(n.store, n.log)
 	n.visitors = chat.NewMeters()
 	n.inbox = n.newInbox(c, guard, map[store.InboxKind]inbox.Decider{store.InboxCard: n.decideCard})
 	n.jobs.Long(store.JobInbox, n.inbox.Remind)
-	n.metrics.WatchAudit(n.audit.Lost)
-	n.metrics.WatchStock(n.stock)
-	n.metrics.WatchInbox(n.openItems)
-	if n.busState() != nil {
-		n.metrics.WatchBus(n.busNumbers)
-	}
+	n.watch()
 	return n.setHandler(c)
 }
 
@@ -235,39 +231,12 @@ func derive(secret config.Secret, purpose string) []byte {
 // help.
 const turnPatience = time.Minute
 
-func traceConfig(c *config.Config, version string) telemetry.TraceConfig {
-	t := telemetry.TraceConfig{
-		Endpoint: c.Telemetry.OTLP.Endpoint, Service: c.Telemetry.OTLP.ServiceName,
-		Ratio: c.Telemetry.OTLP.Ratio, Version: version, Headers: map[string]string{},
-	}
-	for name, value := range c.Telemetry.OTLP.Headers {
-		t.Headers[name] = value.Reveal()
-	}
-	return t
-}
-
 func nodeName() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "node"
 	}
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
-}
-
-// stock counts the tasks of the store for the metrics.
-func (n *Node) stock() []telemetry.Stock {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	stats, err := n.store.Stats(ctx, time.Now().Add(-n.current.Load().config.StaleAfter.Std()))
-	if err != nil {
-		n.log.Warn("Tasks could not be counted", "error", err)
-		return nil
-	}
-	stock := make([]telemetry.Stock, len(stats))
-	for i, s := range stats {
-		stock[i] = telemetry.Stock{Agent: s.Agent, State: s.State.String(), Count: s.Count, Oldest: s.Oldest, Stale: s.Stale}
-	}
-	return stock
 }
 
 // Handle adds an agent that is written in Go. Call it before the node is

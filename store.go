@@ -54,6 +54,11 @@ func (n *Node) openStore(c *config.Config) error {
 
 // keep makes a store that of the node, which tells what changes through it.
 func (n *Node) keep(s store.Store) {
+	if sized, ok := s.(interface {
+		Size(ctx context.Context) (int64, error)
+	}); ok {
+		n.size = sized.Size
+	}
 	n.kept = changes.NewStore(s, &n.changes)
 	n.store = n.kept
 }

@@ -2,14 +2,12 @@ package handoff
 
 import (
 	"context"
-	"time"
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
-	"handoff.example/handoff/internal/telemetry"
 	"handoff.example/handoff/internal/wire"
 )
 
@@ -53,18 +51,6 @@ func (n *Node) pushSigner(agent string) push.Signer {
 		return nil
 	}
 	return signer.Key()
-}
-
-// behind counts the webhooks that are behind, for the metrics.
-func (n *Node) behind() (telemetry.Webhooks, bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	s, err := n.webhooks.Stats(ctx)
-	if err != nil {
-		n.log.Warn("Webhooks could not be counted", "error", err)
-		return telemetry.Webhooks{}, false
-	}
-	return telemetry.Webhooks{Waiting: s.Retrying, Oldest: s.Oldest, Dead: s.Dead}, true
 }
 
 // quiet returns the agents of a configuration whose webhooks are turned off as

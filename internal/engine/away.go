@@ -40,6 +40,13 @@ func (o *outage) renewal(began time.Time, lease time.Duration, ok bool) (begun b
 	return begun, ended
 }
 
+// failed reports whether the lease cannot be renewed now.
+func (o *outage) failed() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.failing.IsZero()
+}
+
 // over reports whether the lease was renewed in time, now and for a while.
 func (o *outage) over(lease time.Duration) bool {
 	o.mu.Lock()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
@@ -75,6 +76,7 @@ func (e *Engine) end(ctx context.Context, row *store.Task, state a2a.TaskState, 
 	e.published(row.ID, c.Events)
 	e.jobsMade(c.Jobs)
 	e.cfg.Observer.StateChanged(row.Agent, state.String())
+	e.cfg.Observer.TaskEnded(row.Agent, state.String(), time.Since(row.Created))
 	if row.Lease == 0 {
 		e.waited(ctx, row)
 	}

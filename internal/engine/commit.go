@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"time"
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/store"
@@ -148,6 +149,9 @@ func (r *run) show(c *store.Change, updates []a2a.StreamResponse) {
 	}
 	if c.Insert != nil || c.Set.State != nil {
 		r.e.cfg.Observer.StateChanged(r.spec.ID, r.row.State.String())
+		if r.row.State.Terminal() {
+			r.e.cfg.Observer.TaskEnded(r.spec.ID, r.row.State.String(), time.Since(r.row.Created))
+		}
 	}
 	r.mu.Lock()
 	n := r.row.Done - r.doneBefore

@@ -119,6 +119,15 @@ type Observer interface {
 	Steps(agent string, n int)
 	Duplicate(agent string)
 	Watchers(delta int)
+	// TaskEnded is told how long a task took from its first message to its end.
+	TaskEnded(agent, state string, took time.Duration)
+	// TurnLimited is told that a limit has ended a turn: total, inactivity, steps,
+	// state, artifacts or wait.
+	TurnLimited(agent, limit string)
+	// TurnInterrupted is told what became of a turn that a dead process had left.
+	TurnInterrupted(agent string, resumed bool)
+	// LeaseLost is told that another process has taken the place of this node.
+	LeaseLost()
 }
 
 // Sealer encrypts what has to be kept but not read, such as the data of a
@@ -335,6 +344,7 @@ func (e *Engine) giveUp(ctx context.Context) {
 		return
 	}
 	e.log.ErrorContext(ctx, "Another process has taken over the store; this node stops", "epoch", e.epoch)
+	e.cfg.Observer.LeaseLost()
 	close(e.drained)
 	for _, r := range e.active() {
 		r.halt(agent.ErrTakenOver)
@@ -360,6 +370,21 @@ func (e *Engine) expire(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Load is what a node has to do now.
+type Load struct {
+	Running, Waiting int  // turns
+	Away             bool // the store cannot be reached
+}
+
+// Load returns what the node has to do now.
+func (e *Engine) Load() Load {
+	l := Load{Running: e.slots.taken(), Away: e.away.failed()}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l.Waiting = e.waiting
+	return l
 }
 
 // Draining reports whether the engine has begun to stop.
@@ -532,3 +557,8 @@ func (nobody) TurnEnded(string, time.Duration) {}
 func (nobody) Steps(string, int)               {}
 func (nobody) Duplicate(string)                {}
 func (nobody) Watchers(int)                    {}
+
+func (nobody) TaskEnded(string, string, time.Duration) {}
+func (nobody) TurnLimited(string, string)              {}
+func (nobody) TurnInterrupted(string, bool)            {}
+func (nobody) LeaseLost()                              {}

@@ -8,7 +8,10 @@ import (
 )
 
 // limitError says which limit ended a turn.
-type limitError struct{ text string }
+type limitError struct {
+	limit string // its name, for metrics
+	text  string
+}
 
 func (e *limitError) Error() string { return e.text }
 
@@ -16,18 +19,18 @@ func (e *limitError) Error() string { return e.text }
 func (r *run) overLimit(s *agent.Step, size int) error {
 	limits := &r.spec.Limits
 	if limits.Steps > 0 && r.emitted > limits.Steps && !s.Terminal() {
-		return &limitError{fmt.Sprintf("The limit of %d steps in a turn was reached.", limits.Steps)}
+		return &limitError{"steps", fmt.Sprintf("The limit of %d steps in a turn was reached.", limits.Steps)}
 	}
 	if s.Wait != nil && limits.MaxWait > 0 && s.Wait.For > limits.MaxWait {
-		return &limitError{fmt.Sprintf("The limit of %v of waiting was exceeded: the agent wanted to wait for %v.", limits.MaxWait, s.Wait.For)}
+		return &limitError{"wait", fmt.Sprintf("The limit of %v of waiting was exceeded: the agent wanted to wait for %v.", limits.MaxWait, s.Wait.For)}
 	}
 	if limits.StateBytes > 0 && len(s.State) > limits.StateBytes {
-		return &limitError{fmt.Sprintf("The limit of %d bytes of private state was exceeded.", limits.StateBytes)}
+		return &limitError{"state", fmt.Sprintf("The limit of %d bytes of private state was exceeded.", limits.StateBytes)}
 	}
 	if s.Artifact != nil {
 		r.artifactBytes += int64(size)
 		if limits.ArtifactBytes > 0 && r.artifactBytes > limits.ArtifactBytes {
-			return &limitError{fmt.Sprintf("The limit of %d bytes of artifacts in a turn was reached.", limits.ArtifactBytes)}
+			return &limitError{"artifacts", fmt.Sprintf("The limit of %d bytes of artifacts in a turn was reached.", limits.ArtifactBytes)}
 		}
 	}
 	return nil
@@ -81,10 +84,10 @@ func (r *run) tick() {
 	}
 	switch {
 	case limits.Total > 0 && now.Sub(r.began) >= limits.Total:
-		r.stopFor(&limitError{fmt.Sprintf("The limit of %v on the time of a turn was reached.", limits.Total)})
+		r.stopFor(&limitError{"total", fmt.Sprintf("The limit of %v on the time of a turn was reached.", limits.Total)})
 		return
 	case limits.Inactivity > 0 && now.Sub(r.alive()) >= limits.Inactivity:
-		r.stopFor(&limitError{fmt.Sprintf("The limit of %v without a sign of progress was reached.", limits.Inactivity)})
+		r.stopFor(&limitError{"inactivity", fmt.Sprintf("The limit of %v without a sign of progress was reached.", limits.Inactivity)})
 		return
 	}
 	if wait := r.nextClock(); wait > 0 {

@@ -142,7 +142,11 @@ func (e *Engine) takeOver(ctx context.Context, row *store.Task) error {
 	case spec == nil:
 		return e.fail(ctx, row, "The agent of this task does not exist any more.", 0)
 	case begun && spec.OnInterrupt == InterruptFail:
-		return e.fail(ctx, row, "The turn was interrupted: its process ended, or could not reach the task store any more. This agent is not resumed.", 0)
+		err := e.fail(ctx, row, "The turn was interrupted: its process ended, or could not reach the task store any more. This agent is not resumed.", 0)
+		if err == nil {
+			e.cfg.Observer.TurnInterrupted(row.Agent, false)
+		}
+		return err
 	}
 	// Everything is read before the turn is taken: what cannot be read now and
 	// never will be ends the task instead of being tried for ever.
@@ -219,6 +223,9 @@ func (e *Engine) take(ctx context.Context, row *store.Task, spec *Spec, cause ca
 	if err := e.store.Commit(ctx, c); err != nil {
 		ticket.give()
 		return err
+	}
+	if begun := row.State != a2a.StateSubmitted && row.Attempt > 0; begun {
+		e.cfg.Observer.TurnInterrupted(row.Agent, true)
 	}
 	e.log.InfoContext(ctx, "An interrupted turn goes on", "task", row.ID, "agent", row.Agent, "turn", row.Turn, "attempt", attempt)
 	e.goOn(ticket, c.After, spec, func(r *run) {

@@ -588,6 +588,7 @@ func (r *run) finishHalted(steps []agent.Step, reason error) {
 	text := "The turn was interrupted: " + reason.Error() + "."
 	if limit, ok := errors.AsType[*limitError](reason); ok {
 		text = limit.Error()
+		r.e.cfg.Observer.TurnLimited(r.spec.ID, limit.limit)
 	}
 	if n := len(steps); n > 0 && steps[n-1].Terminal() {
 		steps = steps[:n-1]

@@ -45,6 +45,13 @@ func (s *slots) try() bool {
 	return true
 }
 
+// taken returns how many slots are not free.
+func (s *slots) taken() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.size - s.free
+}
+
 // wait takes a slot, and reports false when halted is closed before.
 func (s *slots) wait(party string, halted <-chan struct{}) bool {
 	w := s.join(party)

@@ -163,20 +163,37 @@ func ParseKind(name string) (store.InboxKind, bool) {
 	return 0, false
 }
 
-// Open counts the open items of each kind, by its name.
-func (s *Service) Open(ctx context.Context) (map[string]int, error) {
-	open := map[string]int{}
+// Count is how many open items of a kind there are.
+type Count struct {
+	Kind          string
+	Open, Overdue int
+	Oldest        time.Time // when the one that is due first was made; zero: there is none
+}
+
+// Counts counts the open items of each kind.
+func (s *Service) Counts(ctx context.Context) ([]Count, error) {
+	var counts []Count
 	for kind, name := range kinds {
 		if name == "" {
 			continue
 		}
-		page, err := s.opts.Store.InboxItems(ctx, s.opts.Scope, store.InboxQuery{Kind: store.InboxKind(kind), PageSize: 1})
+		q := store.InboxQuery{Kind: store.InboxKind(kind), PageSize: 1}
+		page, err := s.opts.Store.InboxItems(ctx, s.opts.Scope, q)
 		if err != nil {
 			return nil, err
 		}
-		open[name] = page.Total
+		c := Count{Kind: name, Open: page.Total}
+		if len(page.Items) > 0 {
+			c.Oldest = page.Items[0].Created
+			q.DueBy = s.opts.Now()
+			if page, err = s.opts.Store.InboxItems(ctx, s.opts.Scope, q); err != nil {
+				return nil, err
+			}
+			c.Overdue = page.Total
+		}
+		counts = append(counts, c)
 	}
-	return open, nil
+	return counts, nil
 }
 
 // View returns an item as people see it.

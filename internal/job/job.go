@@ -38,6 +38,7 @@ type Runner struct {
 	long     map[string]bool // kinds whose handlers bound themselves
 	slots    chan struct{}   // for those of the others
 	hold     time.Duration   // of a claim
+	observe  func(kind string, failed bool, took time.Duration)
 	log      *slog.Logger
 	earlier  chan time.Time
 	stop     context.CancelFunc
@@ -51,7 +52,7 @@ type Runner struct {
 func NewRunner(s Store, handlers map[string]Handler, log *slog.Logger) *Runner {
 	return &Runner{
 		store: s, handlers: handlers, long: map[string]bool{}, slots: make(chan struct{}, claimed), hold: retry,
-		log: log, earlier: make(chan time.Time, 1),
+		log: log, earlier: make(chan time.Time, 1), observe: func(string, bool, time.Duration) {},
 	}
 }
 
@@ -65,6 +66,10 @@ func (r *Runner) Long(kind string, h Handler) {
 // Claim sets how long a claim lasts that nobody holds: after that a job whose
 // process has died comes again. It is 15 s otherwise. Call it before Start.
 func (r *Runner) Claim(d time.Duration) { r.hold = d }
+
+// Observe has f told of each job that was done or has failed, and how long it took.
+// Call it before Start.
+func (r *Runner) Observe(f func(kind string, failed bool, took time.Duration)) { r.observe = f }
 
 // Due says that a job was made that is due at a time.
 func (r *Runner) Due(at time.Time) {
@@ -212,7 +217,9 @@ func (r *Runner) do(ctx context.Context, job *store.Job) {
 		r.log.ErrorContext(ctx, "There is no handler for a job", "kind", job.Kind, "task", job.Task)
 		return
 	}
+	began := time.Now()
 	err := handler(ctx, job)
+	r.observe(job.Kind, err != nil && ctx.Err() == nil, time.Since(began))
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case r.pausing.Err() != nil:

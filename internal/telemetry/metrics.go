@@ -12,66 +12,76 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics are the counters of a node, in the Prometheus format.
+// Metrics are the counters of a node, in the Prometheus format. Values of labels are
+// names of the configuration, of states, codes and kinds: there are never more of
+// them because of what callers send.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry    *prometheus.Registry
+	definitions []Definition
 
-	tasks      *prometheus.CounterVec
-	states     *prometheus.CounterVec
-	turns      *prometheus.CounterVec
-	attempts   *prometheus.CounterVec
-	turnTime   *prometheus.HistogramVec
-	steps      *prometheus.CounterVec
-	duplicates *prometheus.CounterVec
-	watchers   prometheus.Gauge
-	requests   *prometheus.HistogramVec
-	limited    *prometheus.CounterVec
-	commitTime prometheus.Histogram
-	commitSize prometheus.Histogram
-	tools      *prometheus.HistogramVec
-	pushes     pushes
+	tasks       *prometheus.CounterVec
+	states      *prometheus.CounterVec
+	lives       *prometheus.HistogramVec
+	turns       *prometheus.CounterVec
+	attempts    *prometheus.CounterVec
+	turnTime    *prometheus.HistogramVec
+	turnLimits  *prometheus.CounterVec
+	interrupted *prometheus.CounterVec
+	steps       *prometheus.CounterVec
+	duplicates  *prometheus.CounterVec
+	watchers    prometheus.Gauge
+	leases      *prometheus.CounterVec
+
+	requests *prometheus.HistogramVec
+	limited  *prometheus.CounterVec
+
+	commitTime *prometheus.HistogramVec
+	commitSize *prometheus.HistogramVec
+
+	delivered *prometheus.HistogramVec
+	failed    *prometheus.CounterVec
+	inFlight  prometheus.Gauge
+
+	jobs   *prometheus.HistogramVec
+	peers  *prometheus.HistogramVec
+	tools  *prometheus.HistogramVec
+	models models
+	sample readings
 }
 
 // NewMetrics returns metrics that count from zero.
 func NewMetrics() *Metrics {
-	const ns = "handoff"
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: name, Help: help}, labels)
-	}
-	m := &Metrics{
-		registry:   prometheus.NewRegistry(),
-		pushes:     newPushes(),
-		tools:      newTools(),
-		tasks:      counter("tasks_created_total", "Tasks that were created.", "agent"),
-		states:     counter("task_states_total", "Times that a task got into a state.", "agent", "state"),
-		turns:      counter("turns_total", "Turns that were started.", "agent"),
-		attempts:   counter("turn_attempts_total", "Turns that were started again after an interruption.", "agent"),
-		steps:      counter("steps_total", "Steps that were committed.", "agent"),
-		duplicates: counter("duplicates_total", "Repeated messages that were answered with the first one's outcome.", "agent"),
-		limited:    counter("limited_total", "Requests that a limit has refused.", "limit"),
-		turnTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: ns, Name: "turn_seconds", Help: "How long turns took.",
-			Buckets: []float64{.001, .005, .025, .1, .5, 1, 5, 30, 120, 600, 3600},
-		}, []string{"agent"}),
-		watchers: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Name: "watchers", Help: "Streams and blocking calls that follow a task.",
-		}),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Namespace: ns, Name: "request_seconds", Help: "How long requests took, streams included.",
-			Buckets: []float64{.001, .005, .025, .1, .5, 1, 5, 30, 120, 600},
-		}, []string{"operation", "code"}),
-		commitTime: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ns, Name: "store_commit_seconds", Help: "How long a transaction of the store took.",
-			Buckets: []float64{.0005, .001, .002, .005, .01, .025, .05, .1, .25, 1, 5},
-		}),
-		commitSize: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: ns, Name: "store_commit_changes", Help: "Changes that a transaction of the store committed.",
-			Buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256},
-		}),
-	}
-	m.registry.MustRegister(m.tasks, m.states, m.turns, m.attempts, m.steps, m.duplicates, m.limited, m.turnTime,
-		m.watchers, m.requests, m.commitTime, m.commitSize, m.tools, m.pushes.delivered, m.pushes.failed, m.pushes.inFlight,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.tasks = m.counter("tasks_created_total", "Tasks that were created.", "agent")
+	m.states = m.counter("task_states_total", "Times that a task got into a state.", "agent", "state")
+	m.lives = m.histogram("task_seconds", "How long tasks took from their first message to their end, waits included.", lives, "agent", "state")
+	m.turns = m.counter("turns_total", "Turns that were started.", "agent")
+	m.attempts = m.counter("turn_attempts_total", "Turns that were started again after an interruption.", "agent")
+	m.turnTime = m.histogram("turn_seconds", "How long turns took.", turns, "agent")
+	m.turnLimits = m.counter("turn_limits_total", "Turns that a limit of their agent has ended: total and inactivity are times, steps, state and artifacts sizes, wait is a wait that was too long.", "agent", "limit")
+	m.interrupted = m.counter("interrupted_turns_total", "Turns that a dead process had left, by what became of them: resumed or failed.", "agent", "outcome")
+	m.steps = m.counter("steps_total", "Steps that were committed.", "agent")
+	m.duplicates = m.counter("duplicates_total", "Repeated messages that were answered with the first one's outcome.", "agent")
+	m.watchers = m.gauge("watchers", "Streams and blocking calls that follow a task.")
+	m.leases = m.counter("leases_lost_total", "Times that another process has taken the place of this node in the store.")
+	m.leases.WithLabelValues()
+
+	m.requests = m.histogram("request_seconds", "How long requests of A2A took, streams included.", calls, "operation", "code")
+	m.limited = m.counter("limited_total", "Requests that a limit has refused.", "limit")
+
+	m.commitTime = m.histogram("store_commit_seconds", "How long a transaction of the store took.", quick)
+	m.commitSize = m.histogram("store_commit_changes", "Changes that a transaction of the store committed.", []float64{1, 2, 4, 8, 16, 32, 64, 128, 256})
+
+	m.delivered = m.histogram("webhook_delivery_seconds", "How long it took to deliver an event to a webhook that took it.", sends, "agent")
+	m.failed = m.counter("webhook_failures_total", "Attempts to deliver an event to a webhook that failed: retry is tried again, dead was given up, gone removed the webhook.", "agent", "outcome")
+	m.inFlight = m.gauge("webhooks_in_flight", "Webhooks that events are being sent to now.")
+
+	m.jobs = m.histogram("job_seconds", "How long work took that was put off, by its kind and outcome: done, or failed and tried again.", calls, "kind", "outcome")
+	m.peers = m.histogram("peer_call_seconds", "How long calls of peers took until they answered, by what came of them: ok, refused by the peer, or why there was no answer.", calls, "peer", "outcome")
+	m.tools = m.histogram("mcp_call_seconds", "How long calls of tool servers took, by what came of them.", calls, "server", "tool", "outcome")
+	m.models = m.newModels()
+	m.sample = m.newReadings()
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -86,6 +96,11 @@ func (m *Metrics) TaskCreated(agent string) { m.tasks.WithLabelValues(agent).Inc
 // StateChanged counts a change of a task's state.
 func (m *Metrics) StateChanged(agent, state string) { m.states.WithLabelValues(agent, state).Inc() }
 
+// TaskEnded records how long a task took until it was terminal.
+func (m *Metrics) TaskEnded(agent, state string, took time.Duration) {
+	m.lives.WithLabelValues(agent, state).Observe(took.Seconds())
+}
+
 // TurnStarted counts a turn, and an attempt when it is not the first.
 func (m *Metrics) TurnStarted(agent string, attempt int) {
 	m.turns.WithLabelValues(agent).Inc()
@@ -99,6 +114,19 @@ func (m *Metrics) TurnEnded(agent string, took time.Duration) {
 	m.turnTime.WithLabelValues(agent).Observe(took.Seconds())
 }
 
+// TurnLimited counts a turn that a limit has ended.
+func (m *Metrics) TurnLimited(agent, limit string) { m.turnLimits.WithLabelValues(agent, limit).Inc() }
+
+// TurnInterrupted counts a turn that a dead process had left, and whether it goes on
+// or has failed.
+func (m *Metrics) TurnInterrupted(agent string, resumed bool) {
+	outcome := "failed"
+	if resumed {
+		outcome = "resumed"
+	}
+	m.interrupted.WithLabelValues(agent, outcome).Inc()
+}
+
 // Steps counts committed steps.
 func (m *Metrics) Steps(agent string, n int) { m.steps.WithLabelValues(agent).Add(float64(n)) }
 
@@ -108,6 +136,9 @@ func (m *Metrics) Duplicate(agent string) { m.duplicates.WithLabelValues(agent).
 // Watchers adds to the number of watchers.
 func (m *Metrics) Watchers(delta int) { m.watchers.Add(float64(delta)) }
 
+// LeaseLost says that another process has taken the place of the node.
+func (m *Metrics) LeaseLost() { m.leases.WithLabelValues().Inc() }
+
 // Request records how long a request took and how it ended.
 func (m *Metrics) Request(operation, code string, took time.Duration) {
 	m.requests.WithLabelValues(operation, code).Observe(took.Seconds())
@@ -116,81 +147,39 @@ func (m *Metrics) Request(operation, code string, took time.Duration) {
 // Limited counts a request that a limit has refused.
 func (m *Metrics) Limited(limit string) { m.limited.WithLabelValues(limit).Inc() }
 
-// WatchAudit reports how many entries of the audit log were lost.
-func (m *Metrics) WatchAudit(lost func() int64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Namespace: "handoff", Name: "audit_entries_lost_total", Help: "Entries of the audit log that were given up because the store was away for too long.",
-	}, func() float64 { return float64(lost()) }))
-}
-
 // Commit records a transaction of the store.
 func (m *Metrics) Commit(changes int, took time.Duration) {
-	m.commitTime.Observe(took.Seconds())
-	m.commitSize.Observe(float64(changes))
+	m.commitTime.WithLabelValues().Observe(took.Seconds())
+	m.commitSize.WithLabelValues().Observe(float64(changes))
 }
 
-// Stock is how many tasks of an agent are in a state now.
-type Stock struct {
-	Agent, State string
-	Count        int
-	Oldest       time.Time // zero when it does not matter
-	Stale        int       // of them, those that have not moved for too long
+// PushDelivered records an event that a webhook took.
+func (m *Metrics) PushDelivered(agent string, took time.Duration) {
+	m.delivered.WithLabelValues(agent).Observe(took.Seconds())
 }
 
-// WatchStock reports, with every scrape, what stock returns: how many tasks are
-// in each state and how old the oldest is.
-func (m *Metrics) WatchStock(stock func() []Stock) {
-	m.registry.MustRegister(&stockCollector{stock: stock})
-}
+// PushFailed counts an attempt that failed.
+func (m *Metrics) PushFailed(agent, outcome string) { m.failed.WithLabelValues(agent, outcome).Inc() }
 
-// WatchInbox reports, with every scrape, how many items of each kind are open in the
-// inbox; nil for what could not be counted.
-func (m *Metrics) WatchInbox(open func() map[string]int) {
-	m.registry.MustRegister(&inboxCollector{open})
-}
+// PushInFlight adds to the number of webhooks that events are sent to.
+func (m *Metrics) PushInFlight(delta int) { m.inFlight.Add(float64(delta)) }
 
-var inboxOpen = prometheus.NewDesc("handoff_inbox_open_items", "Items of the inbox that nobody has settled, by their kind.", []string{"kind"}, nil)
-
-type inboxCollector struct{ open func() map[string]int }
-
-// Describe sends the description of the metric.
-func (c *inboxCollector) Describe(ch chan<- *prometheus.Desc) { ch <- inboxOpen }
-
-// Collect sends the metric.
-func (c *inboxCollector) Collect(ch chan<- prometheus.Metric) {
-	for kind, n := range c.open() {
-		ch <- prometheus.MustNewConstMetric(inboxOpen, prometheus.GaugeValue, float64(n), kind)
+// JobDone records how long a job took, and whether it has to be done again.
+func (m *Metrics) JobDone(kind string, failed bool, took time.Duration) {
+	outcome := "done"
+	if failed {
+		outcome = "failed"
 	}
+	m.jobs.WithLabelValues(kind, outcome).Observe(took.Seconds())
 }
 
-var (
-	stockCount = prometheus.NewDesc("handoff_tasks", "Tasks in a state now.", []string{"agent", "state"}, nil)
-	stockAge   = prometheus.NewDesc("handoff_oldest_task_seconds",
-		"How long the task that has been in a state the longest has been in it.", []string{"agent", "state"}, nil)
-	stockStale = prometheus.NewDesc("handoff_stale_tasks",
-		"Tasks that are WORKING and to which nothing has happened for longer than stale_after.", []string{"agent"}, nil)
-)
-
-type stockCollector struct{ stock func() []Stock }
-
-// Describe sends the descriptions of the metrics.
-func (c *stockCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- stockCount
-	ch <- stockAge
-	ch <- stockStale
+// PeerCall records a call of a peer.
+func (m *Metrics) PeerCall(peer, outcome string, took time.Duration) {
+	m.peers.WithLabelValues(peer, outcome).Observe(took.Seconds())
 }
 
-// Collect sends the metrics.
-func (c *stockCollector) Collect(ch chan<- prometheus.Metric) {
-	stock := c.stock()
-	now := time.Now()
-	for _, s := range stock {
-		ch <- prometheus.MustNewConstMetric(stockCount, prometheus.GaugeValue, float64(s.Count), s.Agent, s.State)
-		if !s.Oldest.IsZero() {
-			ch <- prometheus.MustNewConstMetric(stockAge, prometheus.GaugeValue, now.Sub(s.Oldest).Seconds(), s.Agent, s.State)
-		}
-		if s.State == "TASK_STATE_WORKING" {
-			ch <- prometheus.MustNewConstMetric(stockStale, prometheus.GaugeValue, float64(s.Stale), s.Agent)
-		}
-	}
+// ToolCall records a call of a tool, a prompt or a resource. The tool is one that
+// the server lists.
+func (m *Metrics) ToolCall(server, tool, outcome string, took time.Duration) {
+	m.tools.WithLabelValues(server, tool, outcome).Observe(took.Seconds())
 }

@@ -193,13 +193,17 @@ func burst(ctx context.Context, t *agent.Turn, args string) error {
 // observer counts watchers.
 type observer struct{ f *fixture }
 
-func (observer) TaskCreated(string)              {}
-func (observer) StateChanged(string, string)     {}
-func (observer) TurnStarted(string, int)         {}
-func (observer) TurnEnded(string, time.Duration) {}
-func (observer) Steps(string, int)               {}
-func (observer) Duplicate(string)                {}
-func (o observer) Watchers(delta int)            { o.f.watchers.Add(int64(delta)) }
+func (observer) TaskCreated(string)                      {}
+func (observer) StateChanged(string, string)             {}
+func (observer) TurnStarted(string, int)                 {}
+func (observer) TurnEnded(string, time.Duration)         {}
+func (observer) Steps(string, int)                       {}
+func (observer) Duplicate(string)                        {}
+func (observer) TaskEnded(string, string, time.Duration) {}
+func (observer) TurnLimited(string, string)              {}
+func (observer) TurnInterrupted(string, bool)            {}
+func (observer) LeaseLost()                              {}
+func (o observer) Watchers(delta int)                    { o.f.watchers.Add(int64(delta)) }
 
 // setting is how a node of a test differs from the usual one.
 type setting struct {

@@ -120,6 +120,14 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Size returns how many bytes the database has.
+func (s *Store) Size(ctx context.Context) (size int64, err error) {
+	if err := s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&size); err != nil {
+		return 0, fmt.Errorf("measure store: %w", err)
+	}
+	return size, nil
+}
+
 // Ping reports whether the store can be read and written, by doing both. Unlike
 // Commit, it does not wait for the outcome when ctx ends.
 func (s *Store) Ping(ctx context.Context) error {

@@ -133,6 +133,22 @@ func (s *Store) open(ctx context.Context, opts *Options) error {
 	return nil
 }
 
+// Size returns how many bytes the files of the store have.
+func (s *Store) Size(context.Context) (int64, error) {
+	var size int64
+	for _, suffix := range []string{"", "-wal"} {
+		info, err := os.Stat(s.file + suffix)
+		if errors.Is(err, os.ErrNotExist) && suffix != "" {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("measure store: %w", err)
+		}
+		size += info.Size()
+	}
+	return size, nil
+}
+
 // Close commits what waits, and closes the store.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
