@@ -7,6 +7,7 @@ import (
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/chat"
+	"handoff.example/handoff/internal/console"
 	"handoff.example/handoff/internal/wire"
 )
 
@@ -15,12 +16,14 @@ import (
 func (n *Node) newChat(c *config.Config, authenticator auth.Authenticator) http.Handler {
 	protocol := wire.NewHandler(wire.Options{
 		Engine: n.engine, Agents: func() *wire.Set { return n.current.Load().set },
-		Auth: chat.Callers{}, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request, Limited: n.metrics.Limited, Audit: n.audit,
+		Auth: auth.Known{}, Logger: n.log, Tracer: n.tracing.Tracer, Observe: n.metrics.Request, Limited: n.metrics.Limited, Audit: n.audit,
 		BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(),
 		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams, OpenStreams: n.streams,
 	})
 	n.wires = append(n.wires, protocol)
+	people := browser(c)
 	return chat.New(chat.Options{
+		SignedIn: func(r *http.Request) bool { return people.SessionID(r) != "" },
 		Auth: authenticator, Surface: n.surface, Protocol: protocol, Tasks: n.engine, Proxies: c.TrustedPrefixes(),
 		Base:   func(r *http.Request) string { return card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()) },
 		Meters: n.visitors, Logger: n.log,
@@ -37,7 +40,12 @@ func (n *Node) surface(id string) *chat.Surface {
 	a := *served
 	// The page speaks the newest version, and needs nothing but tasks.
 	a.Versions, a.Assume, a.Pushes, a.GRPC, a.ExtendedCard, a.Extended = nil, 0, false, false, false, nil
+	signIn := ""
+	if now.config.Console.Enabled {
+		signIn = console.Prefix + "login"
+	}
 	return &chat.Surface{
+		SignIn: signIn,
 		Config: of.Chat, Name: of.Name, Description: of.Description, Examples: examplesOf(of), Agent: &a,
 		CallerDecides: of.Grants == config.GrantsCaller, Idempotent: of.Idempotency != config.IdempotencyOff,
 		Requests: auth.Rate{PerSecond: float64(now.config.Limits.RequestsPerSecond), Burst: now.config.Limits.RequestBurst},

@@ -45,7 +45,7 @@ type Surface struct {
 	SignIn string
 }
 
-// Protocol serves the protocol; it is a wire.Handler whose authenticator is Callers.
+// Protocol serves the protocol; it is a wire.Handler whose authenticator is auth.Known.
 type Protocol interface {
 	ServeREST(w http.ResponseWriter, r *http.Request, a *wire.Agent, path string)
 }
@@ -60,6 +60,8 @@ type Options struct {
 	// Auth knows whoever is signed in or shows a credential, and accepts or refuses
 	// callers without one.
 	Auth auth.Authenticator
+	// SignedIn reports whether a request names a session, which may have ended.
+	SignedIn func(r *http.Request) bool
 	// Surface returns the page of an agent, nil when it has none.
 	Surface  func(agent string) *Surface
 	Protocol Protocol
@@ -141,7 +143,7 @@ func (h *Handler) protocol(w http.ResponseWriter, r *http.Request, s *Surface, p
 		h.refuse(w, r, err)
 		return
 	}
-	h.opts.Protocol.ServeREST(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, p)), s.Agent, path)
+	h.opts.Protocol.ServeREST(w, r.WithContext(auth.WithPrincipal(r.Context(), &p)), s.Agent, path)
 }
 
 const version = "1.0"
@@ -150,24 +152,6 @@ const version = "1.0"
 // and to cancel. Webhooks and cards are for programs.
 func offered(path string) bool {
 	return !strings.Contains(path, "pushNotificationConfigs") && !strings.HasSuffix(path, "extendedAgentCard")
-}
-
-// callerKey is where the context of a request has its caller.
-type callerKey struct{}
-
-// Callers is the authenticator of what a page asks of its agent: the caller is known
-// already.
-type Callers struct{}
-
-var _ auth.Authenticator = Callers{}
-
-// Authenticate returns the caller.
-func (Callers) Authenticate(r *http.Request) (auth.Principal, error) {
-	p, ok := r.Context().Value(callerKey{}).(auth.Principal)
-	if !ok {
-		return auth.Principal{}, a2a.Errorf(a2a.CodeUnauthenticated, "Authentication is required")
-	}
-	return p, nil
 }
 
 // call serves what the page asks of the node.

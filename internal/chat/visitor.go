@@ -51,7 +51,7 @@ func (h *Handler) caller(r *http.Request, s *Surface) (auth.Principal, error) {
 	switch {
 	case err == nil && p.Named():
 		return p, nil
-	case err != nil && (showsCredential(r) || !isUnauthenticated(err)):
+	case err != nil && (showsCredential(r) || h.opts.SignedIn(r) || !isUnauthenticated(err)):
 		return auth.Principal{}, err
 	case s.Config.Anonymous == config.ChatAnonymousCallers && err != nil:
 		return auth.Principal{}, err
