@@ -59,8 +59,8 @@ var otherAgents = map[string][]string{
 // whole, in stories_test.go.
 var stories = []string{"inventory", "model", "procurement"}
 
-// suites are the examples that are for a test suite, which runs them.
-var suites = []string{"mcp-conformance"} // make -C interop/mcp
+// suites are the examples that tests of their own run.
+var suites = []string{"mcp-conformance", "messenger"} // make -C interop/mcp, messenger_test.go
 
 // single are the examples that are one process.
 func single(t *testing.T) []string {

@@ -29,7 +29,7 @@ func (f *surface) sendNext(ctx context.Context) (done bool, err error) {
 		return true, err
 	}
 	if strings.TrimSpace(next.words) == "/new" {
-		return false, f.store.sent(ctx, next, "", "", "We begin anew.")
+		return false, f.sentAnd(ctx, next, "", "", "We begin anew.")
 	}
 	message := &a2a.Message{MessageID: next.id, ContextID: next.context, Role: a2a.RoleUser, Parts: partsOf(next)}
 	if next.over && next.task != "" {
@@ -48,7 +48,7 @@ func (f *surface) sendNext(ctx context.Context) (done bool, err error) {
 	})
 	if e, ok := errors.AsType[*a2a.Error](err); ok && e.Code != a2a.CodeUnavailable && e.Code != a2a.CodeResourceExhausted && e.Code != a2a.CodeInternal {
 		// It will be refused as often as it is sent.
-		return false, f.store.sent(ctx, next, next.context, "", "That did not work: "+e.Message)
+		return false, f.sentAnd(ctx, next, next.context, "", "That did not work: "+e.Message)
 	}
 	if err != nil {
 		return false, fmt.Errorf("send message: %w", err)

@@ -14,12 +14,13 @@ type store struct{ db *sql.DB }
 
 const schema = `
 CREATE TABLE IF NOT EXISTS heard (
-	id TEXT PRIMARY KEY,          -- of the messenger, which sends it until we have it
+	n INTEGER PRIMARY KEY,
+	id TEXT NOT NULL UNIQUE,      -- of the messenger, which sends it until we have it
 	conversation TEXT NOT NULL,
 	words TEXT NOT NULL,
 	sent INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX IF NOT EXISTS heard_open ON heard (rowid) WHERE sent = 0;
+CREATE INDEX IF NOT EXISTS heard_open ON heard (n) WHERE sent = 0;
 CREATE TABLE IF NOT EXISTS conversations (
 	id TEXT PRIMARY KEY,          -- of the messenger
 	context TEXT NOT NULL DEFAULT '',
@@ -29,12 +30,13 @@ CREATE TABLE IF NOT EXISTS conversations (
 	choices TEXT NOT NULL DEFAULT '' -- of it, a JSON array
 );
 CREATE TABLE IF NOT EXISTS said (
-	id TEXT PRIMARY KEY,          -- of the agent's event, which it sends until we have it
+	n INTEGER PRIMARY KEY,
+	id TEXT NOT NULL UNIQUE,      -- of the agent's event, which it sends until we have it
 	conversation TEXT NOT NULL,
 	words TEXT NOT NULL,
 	told INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX IF NOT EXISTS said_open ON said (rowid) WHERE told = 0;
+CREATE INDEX IF NOT EXISTS said_open ON said (n) WHERE told = 0;
 CREATE TABLE IF NOT EXISTS pieces (
 	task TEXT NOT NULL, artifact TEXT NOT NULL, words TEXT NOT NULL,
 	PRIMARY KEY (task, artifact)
@@ -70,7 +72,7 @@ func (s *store) next(ctx context.Context) (*heard, error) {
 	h := &heard{}
 	err := s.db.QueryRowContext(ctx, `
 		SELECT h.id, h.conversation, h.words, coalesce(c.context, ''), coalesce(c.task, ''), coalesce(c.field, ''), coalesce(c.choices, ''), coalesce(c.over, 1)
-		FROM heard h LEFT JOIN conversations c ON c.id = h.conversation WHERE h.sent = 0 ORDER BY h.rowid LIMIT 1`,
+		FROM heard h LEFT JOIN conversations c ON c.id = h.conversation WHERE h.sent = 0 ORDER BY h.n LIMIT 1`,
 	).Scan(&h.id, &h.conversation, &h.words, &h.context, &h.task, &h.field, &h.wants, &h.over)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -166,7 +168,7 @@ type said struct{ id, conversation, words string }
 // nextSaid returns the oldest thing that the messenger does not have, nil for none.
 func (s *store) nextSaid(ctx context.Context) (*said, error) {
 	w := &said{}
-	err := s.db.QueryRowContext(ctx, `SELECT id, conversation, words FROM said WHERE told = 0 ORDER BY rowid LIMIT 1`).Scan(&w.id, &w.conversation, &w.words)
+	err := s.db.QueryRowContext(ctx, `SELECT id, conversation, words FROM said WHERE told = 0 ORDER BY n LIMIT 1`).Scan(&w.id, &w.conversation, &w.words)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
