@@ -24,7 +24,7 @@ func (n *Node) newChat(c *config.Config, authenticator auth.Authenticator) http.
 	people := browser(c)
 	return chat.New(chat.Options{
 		SignedIn: func(r *http.Request) bool { return people.SessionID(r) != "" },
-		Auth: authenticator, Surface: n.surface, Protocol: protocol, Tasks: n.engine, Proxies: c.TrustedPrefixes(),
+		Auth:     authenticator, Surface: n.surface, Protocol: protocol, Tasks: n.engine, Proxies: c.TrustedPrefixes(),
 		Base:   func(r *http.Request) string { return card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()) },
 		Meters: n.visitors, Logger: n.log,
 	})

@@ -33,7 +33,7 @@ type messenger struct {
 
 	mu      sync.Mutex
 	tried   map[string]int // by key
-	heard   []string // by conversation and text
+	heard   []string       // by conversation and text
 	changed chan struct{}
 }
 
