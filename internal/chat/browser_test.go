@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -265,6 +267,70 @@ func TestFiles(t *testing.T) {
 		until(`document.querySelectorAll("#log .artifact img").length === 1 && document.querySelector("#log .artifact img").naturalWidth > 0`),
 		says("note.pdf"))
 	shoot(t, ctx, "files-light")
+}
+
+// Who is signed in to the console is at the page too; who is not is told where to
+// sign in, and comes back from there.
+func TestSignedIn(t *testing.T) {
+	t.Parallel()
+	s := start(t, "callers: {keys: true}", agent("desk", "chat: {enabled: true}"))
+	ctx := browse(t, "401")
+	run(t, ctx, chromedp.Navigate(s.base+"/chat/desk"), until(`document.querySelector("#gate a")?.textContent === "Sign in"`), until(`document.getElementById("composer").hidden`))
+	shoot(t, ctx, "gate-light")
+	if href := value[string](t, ctx, `document.querySelector("#gate a").href`); href != s.base+"/console/login?next=%2Fchat%2Fdesk" {
+		t.Errorf("the link leads to %s", href)
+	}
+	link, _, err := s.node.ConsoleLink(t.Context(), s.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, ctx, chromedp.Navigate(link), chromedp.Navigate(s.base+"/chat/desk"), write("Book a slot"), says("Waiting for your answer"))
+	if who := value[string](t, ctx, `document.getElementById("who").textContent`); who == "" {
+		t.Error("nothing says who is signed in")
+	}
+	shoot(t, ctx, "signed-in-light")
+}
+
+// In the frame of a site that the agent names, a token of that site says who its
+// reader is; elsewhere there is no frame, and a token in an address is nobody's.
+func TestInTheFrameOfAnotherSite(t *testing.T) {
+	t.Parallel()
+	is := newIssuer(t)
+	var s *server
+	token := ""
+	site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, `<body><script>
+			window.events = [];
+			addEventListener("message", (e) => {
+				if (e.source !== document.querySelector("iframe").contentWindow || e.data?.type !== "handoff-chat") return;
+				events.push(e.data.event);
+				if (e.data.event === "unauthenticated") document.querySelector("iframe").src = %q;
+			});
+		</script><iframe width="390" height="560" src="%s/chat/desk"></iframe>`, s.base+"/chat/desk#token="+token, s.base)
+	}))
+	site.Start()
+	t.Cleanup(site.Close)
+	_, port, err := net.SplitHostPort(site.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its name is another one than that of the node, and so it is another site.
+	around := "http://localhost:" + port
+	s = start(t, fmt.Sprintf("callers: {anonymous: 'off', oidc: [{issuer: %q, audience: chat, jwks_url: %q}]}", is.url, is.url+"/keys"),
+		agent("desk", "chat: {enabled: true, frame_ancestors: ['"+around+"']}"))
+	token = is.token(t, "ana", "chat")
+	ctx := browse(t, "401", "frame-ancestors", "Framing", "favicon")
+	run(t, ctx, chromedp.Navigate(around), until(`events.join() === "unauthenticated,ready"`))
+	shoot(t, ctx, "framed-light")
+	run(t, ctx, chromedp.Navigate("http://127.0.0.1:"+port), until(`document.readyState === "complete"`))
+	if events := value[string](t, ctx, `events.join()`); events != "" {
+		t.Errorf("a page that is not named has it in a frame: %s", events)
+	}
+	run(t, ctx, chromedp.Navigate(s.base+"/chat/desk#token="+token), chromedp.WaitVisible(chromedp.CSS("#gate")))
+	if at := value[string](t, ctx, `location.href`); at != s.base+"/chat/desk" {
+		t.Errorf("the token stands in the address: %s", at)
+	}
 }
 
 // A task is stopped, and the page says so.

@@ -72,6 +72,7 @@ class Page {
     $("who").textContent = this.session.visitor ? "" : this.session.name;
     $("composer").hidden = false;
     this.#recall();
+    tell("ready");
     await this.#load(signal);
     this.#update();
   }
@@ -89,9 +90,8 @@ class Page {
       const back = `${settings.signIn}?next=${encodeURIComponent(location.pathname)}`;
       $("gate-link").append(el("a", { class: "button", href: back, target: framed ? "_blank" : undefined, rel: framed ? "noopener" : undefined }, "Sign in"));
     }
-    if (framed && error.status === 401) {
-      // The page around this one may have a fresh token.
-      window.parent.postMessage({ type: "handoff-chat", event: "unauthenticated" }, "*");
+    if (error.status === 401) {
+      tell("unauthenticated"); // the page around this one may have a fresh token
     }
   }
 
@@ -447,6 +447,11 @@ class Page {
 const page = new Page();
 
 // ---- What is around the conversation.
+
+/** Tells the page around this one how it goes; nothing of what was said. */
+function tell(event) {
+  if (framed) window.parent.postMessage({ type: "handoff-chat", event }, "*");
+}
 
 function net(text) {
   if ($("net").textContent !== text) $("net").textContent = text;

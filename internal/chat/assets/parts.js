@@ -79,7 +79,7 @@ export function sizeOf(bytes) {
 
 /** The name of a file without what could mislead whoever saves it. */
 function nameOf(part) {
-  const name = (part.filename || "").replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069/\\:*?"<>|]+/g, "_").replace(/^\.+/, "");
+  const name = (part.filename || "").split(/[\\/]/).pop().replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069:*?"<>|]+/g, "_").replace(/^\.+/, "");
   return name.slice(0, 120) || "file";
 }
 

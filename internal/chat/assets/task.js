@@ -7,7 +7,7 @@ import { Parts, away, el } from "./parts.js";
 // The states in words. Each has a shape of its own beside its colour.
 const states = {
   TASK_STATE_SUBMITTED: { word: "Waiting to begin", kind: "waiting", shape: "…" },
-  TASK_STATE_WORKING: { word: "Working", kind: "working", shape: "◔" },
+  TASK_STATE_WORKING: { word: "Working", kind: "working", shape: "" },
   TASK_STATE_INPUT_REQUIRED: { word: "Waiting for your answer", kind: "asks", shape: "?" },
   TASK_STATE_AUTH_REQUIRED: { word: "Waiting for an approval", kind: "asks", shape: "◇" },
   TASK_STATE_COMPLETED: { word: "Done", kind: "done", shape: "✓" },
