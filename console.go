@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -29,6 +30,20 @@ func (n *Node) openSessions(sealer *auth.Sealer) {
 // browser says how requests of browsers reach a node.
 func browser(c *config.Config) auth.Browser {
 	return auth.Browser{Proxies: c.TrustedPrefixes(), PublicURL: c.PublicURL, Hosts: hostsOf(c.PublicURL)}
+}
+
+// signedIn returns who has signed in to the console in a browser; nil: nobody has.
+func (n *Node) signedIn(r *http.Request) *Principal {
+	b := browser(n.Config())
+	id := b.SessionID(r)
+	if id == "" {
+		return nil
+	}
+	session, err := n.sessions.Find(r.Context(), id)
+	if err != nil {
+		return nil
+	}
+	return &session.Principal
 }
 
 // newConsole returns the web pages for the people of the node. What they ask of

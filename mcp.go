@@ -40,7 +40,7 @@ type gateway struct {
 func (n *Node) newGateway(c *config.Config, guard *netguard.Guard, keys *keys) (*gateway, error) {
 	g := &gateway{node: n, changed: make(chan struct{})}
 	var err error
-	login := upstream.LoginOptions{Docs: n.store, BaseURL: n.URL, Inbox: loginInbox{n}, Log: n.log}
+	login := upstream.LoginOptions{Docs: n.store, BaseURL: n.URL, Identify: n.signedIn, Inbox: loginInbox{n}, Log: n.log}
 	switch {
 	case keys.sealer != nil:
 		login.Sealer = keys.sealer

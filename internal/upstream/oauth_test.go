@@ -33,6 +33,8 @@ type world struct {
 	login   *upstream.Login
 	servers *upstream.Servers
 	store   *sqlite.Store
+	// signedIn is whose browser it is, where that is known.
+	signedIn *auth.Principal
 
 	mu       sync.Mutex
 	good     map[string]string // tokens, with their scopes
@@ -79,7 +81,7 @@ func newWorld(t *testing.T, change func(*config.MCPServer)) *world {
 		t.Fatal(err)
 	}
 	w.store = s
-	w.login = upstream.NewLogin(upstream.LoginOptions{Docs: s, Sealer: sealer, Inbox: inbox{s}, BaseURL: func() string { return w.pages.URL }})
+	w.login = upstream.NewLogin(upstream.LoginOptions{Docs: s, Sealer: sealer, Inbox: inbox{s}, Identify: func(*http.Request) *auth.Principal { return w.signedIn }, BaseURL: func() string { return w.pages.URL }})
 	w.pages = serve(t, w.login)
 	c := config.NewMCPServer(w.server.URL + "/mcp")
 	c.Auth.OAuth = &config.MCPOAuth{Flow: config.PeerFlowAuthorizationCode}
@@ -316,6 +318,23 @@ func TestLoginByInbox(t *testing.T) {
 	}
 	if status, _ := w.visit(link); status != 404 { // once
 		t.Errorf("status %d", status)
+	}
+}
+
+// Whoever has signed in to the node as somebody else does not go on with a login
+// (ELI-03).
+func TestALoginIsForWhoHasBegunIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	sari, budi := &auth.Principal{Subject: "sari", Role: auth.RoleCaller}, &auth.Principal{Subject: "budi", Role: auth.RoleCaller}
+	link := w.link(w.call(sari, "", canVisit))
+	w.signedIn = budi
+	if status, page := w.visit(link); status != http.StatusForbidden || !strings.Contains(page, "somebody else") {
+		t.Errorf("%d, %s", status, page)
+	}
+	w.signedIn = sari
+	if status, page := w.visit(link); status != http.StatusOK || !strings.Contains(page, "You are logged in") {
+		t.Errorf("%d, %s", status, page)
 	}
 }
 
