@@ -160,12 +160,21 @@ func (c *client) complete(ctx context.Context, p openai.ChatCompletionNewParams,
 		defer timer.Stop()
 		alive = func() { timer.Reset(d) }
 	}
+	// What keeps the connection open is a sign of life, and no piece of the answer.
+	watch := option.WithMiddleware(func(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+		res, err := next(r)
+		if err == nil {
+			alive()
+			res.Body = &watched{res.Body, alive}
+		}
+		return res, err
+	})
 	var a *answer
 	var err error
 	if c.conf.Stream {
-		a, err = c.stream(life, p, alive, text)
+		a, err = c.stream(life, p, text, watch)
 	} else {
-		a, err = c.whole(life, p, text)
+		a, err = c.whole(life, p, text, watch)
 	}
 	if cause := context.Cause(life); err != nil && cause != nil {
 		err = cause // and not that a request was canceled
@@ -173,9 +182,21 @@ func (c *client) complete(ctx context.Context, p openai.ChatCompletionNewParams,
 	return a, err
 }
 
+// watched tells of each read.
+type watched struct {
+	io.ReadCloser
+	alive func()
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.alive()
+	return n, err
+}
+
 // whole asks for the answer in one piece.
-func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error) (*answer, error) {
-	res, err := c.api.New(ctx, p)
+func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error, watch option.RequestOption) (*answer, error) {
+	res, err := c.api.New(ctx, p, watch)
 	if err != nil {
 		return nil, err
 	}
@@ -200,12 +221,11 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 }
 
 // stream asks for the answer in pieces. One that comes to no end was cut.
-func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, alive func(), text func(string) error) (*answer, error) {
-	stream := c.api.NewStreaming(ctx, p)
+func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error, watch option.RequestOption) (*answer, error) {
+	stream := c.api.NewStreaming(ctx, p, watch)
 	defer func() { _ = stream.Close() }() // what was read is all that counts
 	g := gathered{byIndex: map[int64]int{}}
 	for stream.Next() {
-		alive()
 		chunk := stream.Current()
 		if chunk.JSON.Usage.Valid() {
 			g.answer.usage = usageOf(&chunk.Usage)
@@ -323,7 +343,7 @@ func (c *client) failureOf(err error, now time.Time) failure {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the URL may have a secret
 	}
-	return failure{text: "The model is not reached: " + c.shown(err.Error()), outcome: "failed", again: true, counts: true}
+	return failure{text: "The model has not answered: " + c.shown(err.Error()), outcome: "failed", again: true, counts: true}
 }
 
 // refusal understands an answer that is no success.
