@@ -1,9 +1,12 @@
 package handoff
 
 import (
+	"context"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/backend/llm"
 	"handoff.example/handoff/internal/bridge"
 )
@@ -15,8 +18,25 @@ func (n *Node) toModel(c *config.Config, id string, of *config.LLM) (agent.Agent
 		Agent: id, Config: of, Client: n.outbound, Other: n.other,
 		Calls:      func() *bridge.Calls { return n.gateway.calls },
 		Gate:       func(server string) bridge.Gate { return &serverGate{n, server, id} },
+		Earlier:    n.earlier,
 		StateBytes: int(c.Agents[id].Limits.StateBytes), Version: n.opts.Version, Logger: n.log.With("agent", id),
 	})
+}
+
+// earlier returns the newest tasks of an agent in the context of a turn, as the caller
+// himself could list them.
+func (n *Node) earlier(ctx context.Context, t *agent.Turn, most int) ([]a2a.Task, error) {
+	spec := n.spec(t.Agent)
+	if spec == nil || t.ContextID == "" {
+		return nil, nil
+	}
+	p := &auth.Principal{Tenant: t.Caller.Tenant, Subject: t.Caller.Subject, Issuer: t.Caller.Issuer, Scopes: t.Caller.Scopes, Role: auth.RoleCaller}
+	history := 100
+	list, err := n.engine.List(ctx, auth.Scope(p), spec, &a2a.ListTasksRequest{ContextID: t.ContextID, PageSize: &most, HistoryLength: &history, IncludeArtifacts: true})
+	if err != nil {
+		return nil, err
+	}
+	return list.Tasks, nil
 }
 
 // other returns what a model is told of a peer or an agent that it may hand work to.

@@ -20,7 +20,9 @@ import (
 type modelAsked struct {
 	Key      string
 	Messages []struct{ Role, Content string }
-	Tools    []struct{ Function struct{ Name, Description string } }
+	Tools    []struct {
+		Function struct{ Name, Description string }
+	}
 }
 
 func (a *modelAsked) names() []string {
@@ -124,6 +126,33 @@ func TestAModelCallsAndDelegates(t *testing.T) {
 				t.Errorf("the key was %q", first.Key)
 			}
 		})
+	}
+}
+
+// The next task of a context knows what was said before, and nothing of other contexts.
+func TestAModelRemembersItsContext(t *testing.T) {
+	t.Parallel()
+	model, requests := modelOf(t, func(a *modelAsked) (string, string, string) {
+		return "Answer to " + a.Messages[len(a.Messages)-1].Content, "", ""
+	})
+	url, _ := toolServer(t)
+	_, server := start(t, load(t, filepath.Join(t.TempDir(), "handoff.yaml"), fmt.Sprintf(modelAgent, url, model, "erp/*")), handoff.Options{})
+	c := dial(t, server.URL+"/agents/buyer/", client.Options{})
+	say := func(context, text string) *a2a.Task {
+		return send(t, c, &a2a.Message{MessageID: text, ContextID: context, Role: a2a.RoleUser, Parts: []a2a.Part{a2a.Text(text)}})
+	}
+	first := say("", "one")
+	say(first.ContextID, "two")
+	say("", "other")
+	say(first.ContextID, "three")
+	all := requests()
+	var got []string
+	for _, m := range all[len(all)-1].Messages[1:] {
+		got = append(got, m.Role+": "+m.Content)
+	}
+	want := []string{"user: one", "assistant: Answer to one", "user: two", "assistant: Answer to two", "user: three"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the model was told %q", got)
 	}
 }
 

@@ -31,6 +31,9 @@ type LLM struct {
 	// Whether the model may ask whoever has sent the message (INPUT_REQUIRED), with a form if it wants one.
 	AskUser bool `yaml:"ask_user" default:"true"`
 
+	// How many earlier tasks of the same context the model is told of, with what was said and answered: so that a conversation goes on although each answer completes a task.
+	Earlier int `yaml:"earlier" default:"10" min:"0" max:"100"`
+
 	// Whether the answer is streamed, as chunks of the artifact answer.
 	Stream bool `yaml:"stream" default:"true"`
 

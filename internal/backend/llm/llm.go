@@ -44,6 +44,9 @@ type Options struct {
 	Gate  func(server string) bridge.Gate
 	// Other returns what is known of a peer or an agent; nil: nothing.
 	Other func(name string) *Other
+	// Earlier returns the newest tasks of the agent in the context of a turn, for whom it
+	// works, the newest first; nil: there are none.
+	Earlier func(ctx context.Context, t *agent.Turn, most int) ([]a2a.Task, error)
 	// StateBytes is how large the private state of a task may be; 0: a mebibyte.
 	StateBytes int
 	// Version is that of the program.
@@ -104,6 +107,9 @@ func (m *model) Run(ctx context.Context, t *agent.Turn) error {
 		return err
 	}
 	w := &work{model: m, ctx: ctx, turn: t, state: s, partial: s.Asking}
+	if t.Number == 1 && s.Turn == 0 {
+		w.remember()
+	}
 	if t.Number > s.Turn {
 		w.take()
 	}
