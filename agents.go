@@ -34,6 +34,8 @@ type agents struct {
 	specs  map[string]*engine.Spec
 	signer *card.Signer // nil: cards are not signed
 	jwks   http.Handler // of the signer
+
+	publisher *card.Publisher // of their cards
 }
 
 // goAgent is an agent that a program has handed to a node.
@@ -72,6 +74,7 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 		return nil, err
 	}
 	publisher := card.NewPublisher(&merged, a.signer)
+	a.publisher = publisher
 	var served []*wire.Agent
 	for _, id := range merged.AgentIDs() {
 		run, err := n.runnerOf(c, id, own)

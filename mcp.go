@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -30,7 +31,8 @@ type gateway struct {
 	agents    *bridge.Server // agents and peers as tools
 	directory *mcpgw.Directory
 	held      *mcpgw.Definitions
-	handler   *mcpgw.Handler // of the newest configuration
+	handler   *mcpgw.Handler                // of the newest configuration
+	inside    atomic.Pointer[mcpgw.Handler] // the same, for the node itself
 
 	mu      sync.Mutex
 	changed chan struct{} // closed when the agents change
@@ -104,7 +106,7 @@ func (g *gateway) serve(c *config.Config, a auth.Authenticator, trusts func(*htt
 		challenger, _ = limited.Authenticator.(auth.Challenger)
 	}
 	o := mcpgw.Options{
-		Catalog: g.directory, Calls: keptCalls{g.calls}, Docs: g.node.store, Auth: a, Challenger: challenger, Scopes: c.MCP.Scopes, Trusts: trusts,
+		Catalog: g.directory, Calls: keptCalls{g.calls}, Docs: g.node.store, Auth: auth.Inside{Authenticator: a}, Challenger: challenger, Scopes: c.MCP.Scopes, Trusts: trusts,
 		Revisions: c.MCP.Revisions, Version: g.node.opts.Version, BodyBytes: int64(c.Limits.Body), BodyTimeout: c.Limits.BodyTimeout.Std(), Depth: c.Limits.JSONDepth,
 		Wait: c.MCP.Wait.Std(), CarryTasks: c.MCP.CarryTasks, TaskTTL: c.MCP.TaskTTL.Std(), SessionTTL: c.MCP.SessionTTL.Std(),
 		Logger: g.node.log, Tracer: g.node.tracing.Tracer, Audit: g.node.audit, Observe: g.node.metrics.ToolCall, Limited: g.node.metrics.Limited,
@@ -114,6 +116,7 @@ func (g *gateway) serve(c *config.Config, a auth.Authenticator, trusts func(*htt
 	} else {
 		g.handler = g.handler.With(o)
 	}
+	g.inside.Store(g.handler)
 	return g.handler
 }
 

@@ -528,7 +528,11 @@ func (n *Node) apiHandlerFor(a auth.Authenticator, log *slog.Logger) http.Handle
 		Config: func() *config.Config { return n.current.Load().config },
 		Reload: n.Reload, Backup: n.store.Backup, Metrics: n.metrics.Handler(), Base: n.URL, Nodes: n.store.Nodes, Bus: n.busState, Keys: n.apiKeys, Peers: n.catalog, Tools: n.gateway.directory,
 		Audit: n.audit, Limited: n.metrics.Limited, Seals: n.seals.state,
-		Store: n.store, Changes: &n.changes,
+		Store: n.store, Changes: &n.changes, Gateway: func() http.Handler { return n.gateway.inside.Load() },
+		Card: func(id, tenant, base string) ([]byte, bool, error) {
+			document, ok, err := n.current.Load().publisher.Document(id, tenant, base)
+			return document.Body(), ok, err
+		},
 		ConsoleLink: func(ctx context.Context) (string, time.Time, error) { return n.ConsoleLink(ctx, "") },
 	})
 }

@@ -53,6 +53,12 @@ type Options struct {
 	Store store.Store
 	// Changes says what changes while it does; nil: nobody does.
 	Changes *changes.Feed
+	// Card returns the card of an agent as it is served below a base URL, signed
+	// when cards are; nil: cards are not signed.
+	Card func(id, tenant, base string) (body []byte, ok bool, err error)
+	// Gateway serves the endpoints of MCP to callers of auth.WithCaller; nil: there
+	// are none.
+	Gateway func() http.Handler
 	// Webhooks delivers events to webhooks; nil: nobody does.
 	Webhooks *push.Service
 	// Peers are the agents elsewhere that work is handed to; nil: there are none.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -24,11 +25,20 @@ const (
 	maxAuditPage = 1000
 )
 
-// listAudit returns entries of the audit log, the oldest first.
+// maxAuditLooked is how many entries one page looks at for those of an action.
+const maxAuditLooked = 10_000
+
+// listAudit returns entries of the audit log, the oldest or the newest first.
 func (c *call) listAudit() (any, error) {
-	q := c.query("after", "since", "until", "subject", "task", "limit")
+	q := c.query("after", "before", "order", "action", "since", "until", "subject", "task", "limit")
+	switch order := q.values.Get("order"); order {
+	case "", "asc", "desc":
+	default:
+		q.bad("order", "is neither asc nor desc")
+	}
 	query := store.AuditQuery{
 		After: q.number("after", 0, 0, math.MaxInt64), Since: q.time("since"), Until: q.time("until"),
+		Before: q.number("before", 0, 0, math.MaxInt64), Newest: q.values.Get("order") == "desc",
 		Task: q.values.Get("task"), Limit: int(q.number("limit", auditPage, 1, maxAuditPage)),
 	}
 	if q.values.Has("subject") {
@@ -40,22 +50,65 @@ func (c *call) listAudit() (any, error) {
 	if c.h.opts.Audit == nil {
 		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "This node has no audit log")
 	}
-	entries, err := c.h.opts.Audit.Read(c.context(), query)
-	if err != nil {
-		return nil, err
+	answer := auditPageOf{Entries: []jsontext.Value{}}
+	action, limit := q.values.Get("action"), query.Limit
+	if action != "" {
+		query.Limit = maxAuditPage // to find those of the action among them
 	}
-	answer := struct {
-		Entries []jsontext.Value `json:"entries"`
-		Next    int64            `json:"next_after,omitzero"`
-	}{Entries: make([]jsontext.Value, len(entries))}
-	for i, e := range entries {
-		answer.Entries[i] = append(strconv.AppendInt([]byte(`{"id":`), e.ID, 10), ',')
-		answer.Entries[i] = append(answer.Entries[i], e.Body[1:]...)
-		if i == query.Limit-1 {
-			answer.Next = e.ID
+	for looked := 0; ; {
+		entries, err := c.h.opts.Audit.Read(c.context(), query)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			looked++
+			if isAction(e.Body, action) {
+				body := append(strconv.AppendInt([]byte(`{"id":`), e.ID, 10), ',')
+				answer.Entries = append(answer.Entries, append(body, e.Body[1:]...))
+			}
+			if len(answer.Entries) == limit || looked == maxAuditLooked {
+				return answer.at(e.ID, query.Newest), nil
+			}
+			if query.After = e.ID; query.Newest {
+				query.After, query.Before = q.number("after", 0, 0, math.MaxInt64), e.ID
+			}
+		}
+		if len(entries) < query.Limit {
+			return answer, nil
 		}
 	}
-	return answer, nil
+}
+
+type auditPageOf struct {
+	Entries []jsontext.Value `json:"entries"`
+	After   int64            `json:"next_after,omitzero"`
+	Before  int64            `json:"next_before,omitzero"`
+}
+
+// at says where the next page begins.
+func (p auditPageOf) at(id int64, newest bool) auditPageOf {
+	if p.After = id; newest {
+		p.After, p.Before = 0, id
+	}
+	return p
+}
+
+// isAction reports whether an entry is of an operation: of that name, or with a
+// star at its end, of one that begins so. "" is any.
+func isAction(body []byte, action string) bool {
+	if action == "" {
+		return true
+	}
+	var e struct {
+		Operation string `json:"operation"`
+	}
+	if json.Unmarshal(body, &e, jsontext.AllowDuplicateNames(true)) != nil {
+		return false
+	}
+	if prefix, ok := strings.CutSuffix(action, "*"); ok {
+		return strings.HasPrefix(e.Operation, prefix)
+	}
+	return e.Operation == action
 }
 
 // auditTimeout bounds how long an operator waits for the audit log.

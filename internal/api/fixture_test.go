@@ -23,6 +23,7 @@ import (
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bus"
+	"handoff.example/handoff/internal/card"
 	"handoff.example/handoff/internal/changes"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
@@ -156,7 +157,11 @@ func newNode(t *testing.T) *node {
 		Bus: func() *bus.State {
 			return &bus.State{Kind: "nats", Server: "127.0.0.1:4222", Connected: true, Since: time.Now()}
 		},
-		Store: told, Changes: &n.changes,
+		Store: told, Changes: &n.changes, Gateway: func() http.Handler { return http.HandlerFunc(serveTools) },
+		Card: func(id, tenant, base string) ([]byte, bool, error) {
+			document, ok, err := card.NewPublisher(n.config, nil).Document(id, tenant, base)
+			return document.Body(), ok, err
+		},
 		Inbox: inbox.New(inbox.Options{
 			Store: told, Scope: store.ForAll(), Engine: n.engine, Agents: func(id string) *engine.Spec { return n.specs[id] }, Logger: log,
 			Settings: func() inbox.Settings { return inbox.Settings{} }, Keys: [][]byte{[]byte("key")}, Base: func() string { return "https://agents.example.com" },

@@ -230,7 +230,7 @@ func (c *call) getPeer() (any, error) {
 	if err != nil {
 		return nil, peerError(err)
 	}
-	return peerViewOf(p), nil
+	return c.peerDetail(p)
 }
 
 // addPeer adds a peer.

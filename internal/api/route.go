@@ -36,6 +36,9 @@ var operations = []operation{
 	{method: "GET", path: "/tasks/{id}", role: auth.RoleViewer, do: (*call).getTask},
 	{method: "DELETE", path: "/tasks/{id}", role: auth.RoleOperator, do: (*call).deleteTask},
 	{method: "GET", path: "/tasks/{id}/events", role: auth.RoleViewer, do: (*call).taskEvents},
+	{method: "GET", path: "/tasks/{id}/timeline", role: auth.RoleViewer, do: (*call).taskTimeline},
+	{method: "GET", path: "/tasks/{id}/tree", role: auth.RoleViewer, do: (*call).taskTree},
+	{method: "GET", path: "/tasks/{id}/artifacts/{artifact}/{part}", role: auth.RoleViewer, do: (*call).artifactPart},
 	{method: "GET", path: "/grants", role: auth.RoleViewer, do: (*call).listGrants},
 	{method: "POST", path: "/grants/{id}", role: auth.RoleOperator, do: (*call).decideGrant},
 	{method: "GET", path: "/inbox", role: auth.RoleViewer, do: (*call).listInbox},
@@ -55,6 +58,8 @@ var operations = []operation{
 	{method: "POST", path: "/pushes/{id}:redeliver", role: auth.RoleOperator, do: (*call).redeliverPush},
 	{method: "DELETE", path: "/pushes/{id}", role: auth.RoleOperator, do: (*call).deletePush},
 	{method: "GET", path: "/agents", role: auth.RoleViewer, do: (*call).listAgents},
+	{method: "GET", path: "/agents/{id}", role: auth.RoleViewer, do: (*call).getAgent},
+	{method: "GET", path: "/webhooks", role: auth.RoleOperator, do: (*call).listWebhooks},
 	{method: "GET", path: "/peers", role: auth.RoleOperator, node: true, do: (*call).listPeers},
 	{method: "POST", path: "/peers", role: auth.RoleAdmin, node: true, do: (*call).addPeer},
 	{method: "POST", path: "/peers/{id}:check", role: auth.RoleOperator, node: true, do: (*call).checkPeer},
@@ -67,6 +72,8 @@ var operations = []operation{
 	{method: "GET", path: "/mcp/servers", role: auth.RoleOperator, node: true, do: (*call).listToolServers},
 	{method: "GET", path: "/mcp/tools", role: auth.RoleOperator, node: true, do: (*call).listTools},
 	{method: "GET", path: "/mcp/explain", role: auth.RoleOperator, node: true, do: (*call).explainTool},
+	{method: "POST", path: "/mcp/call", role: auth.RoleOperator, node: true, do: (*call).callTool},
+	{method: "GET", path: "/mcp/tasks", role: auth.RoleOperator, node: true, do: (*call).listToolTasks},
 	{method: "GET", path: "/mcp/held", role: auth.RoleOperator, node: true, do: (*call).listHeldTools},
 	{method: "POST", path: "/mcp/held:approve", role: auth.RoleAdmin, node: true, do: (*call).approveTool},
 	{method: "GET", path: "/config", role: auth.RoleOperator, node: true, do: (*call).getConfig},
@@ -97,13 +104,15 @@ func route(r *http.Request) (found *operation, allow string) {
 		if pattern != "" && o.path != pattern {
 			continue // a path with an action is not the one without
 		}
-		id, ok := match(o.path, path)
+		values, ok := match(o.path, path)
 		if !ok {
 			continue
 		}
 		pattern = o.path
 		if o.method == r.Method || o.method == http.MethodGet && r.Method == http.MethodHead {
-			r.SetPathValue("id", id)
+			for name, value := range values {
+				r.SetPathValue(name, value)
+			}
 			return o, ""
 		}
 		if methods = append(methods, o.method); o.method == http.MethodGet {
@@ -117,20 +126,34 @@ func route(r *http.Request) (found *operation, allow string) {
 	return nil, strings.Join(append(methods, http.MethodOptions), ", ")
 }
 
-// match compares an escaped path with a pattern and returns the parameter.
-func match(pattern, path string) (id string, ok bool) {
-	before, after, parameter := strings.Cut(pattern, "{id}")
-	if !parameter {
-		return "", path == pattern
+// match compares an escaped path with a pattern, segment by segment, and returns
+// the parameters.
+func match(pattern, path string) (values map[string]string, ok bool) {
+	if strings.Count(pattern, "/") != strings.Count(path, "/") {
+		return nil, false
 	}
-	rest, ok := strings.CutPrefix(path, before)
-	if !ok {
-		return "", false
+	for pattern != "" || path != "" {
+		var want, got string
+		want, pattern, _ = strings.Cut(pattern, "/")
+		got, path, _ = strings.Cut(path, "/")
+		before, rest, parameter := strings.Cut(want, "{")
+		if !parameter {
+			if want != got {
+				return nil, false
+			}
+			continue
+		}
+		name, action, _ := strings.Cut(rest, "}") // which may stand behind it
+		value, begins := strings.CutPrefix(got, before)
+		value, ends := strings.CutSuffix(value, action)
+		value, err := url.PathUnescape(value)
+		if !begins || !ends || value == "" || err != nil {
+			return nil, false
+		}
+		if values == nil {
+			values = map[string]string{}
+		}
+		values[name] = value
 	}
-	rest, ok = strings.CutSuffix(rest, after)
-	if !ok || rest == "" || strings.Contains(rest, "/") {
-		return "", false
-	}
-	id, err := url.PathUnescape(rest)
-	return id, err == nil
+	return values, true
 }

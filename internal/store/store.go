@@ -240,6 +240,17 @@ type Event struct {
 	// Says marks a status that carries a message, and so is part of the
 	// history once another status follows.
 	Says bool
+	// Mark says when and under which turn it was committed. Only Events fills it
+	// in.
+	Mark Mark
+}
+
+// Mark is what is kept of the commit of an event.
+type Mark struct {
+	At      time.Time // zero: it is older than marks are
+	Turn    int       // of the task as the commit left it
+	Attempt int
+	Wait    Wait
 }
 
 // Guard is what has to hold of a task for a change to be made.

@@ -66,7 +66,7 @@ func (b *work) apply(c *store.Change) error {
 // insert makes a new task and its events.
 func (b *work) insert(t *entry, c *store.Change) {
 	t.Key, b.keys = b.keys[0], b.keys[1:]
-	b.addEvents(&t.Row, c.Events)
+	b.addEvents(&t.Row, c)
 	t.Read = min(t.Read, t.Messages)
 	b.inserts.add([]int64{
 		t.Key, t.Rev, t.Lease, record.Milliseconds(t.Created), record.Milliseconds(t.Expires), t.Realm, t.Seq, t.StatusRow, t.ArtifactRow, t.MessageRow,
@@ -81,7 +81,7 @@ func (b *work) insert(t *entry, c *store.Change) {
 // update gives a task its new values and events.
 func (b *work) update(t *entry, c *store.Change) {
 	before := t.State
-	b.addEvents(&t.Row, c.Events)
+	b.addEvents(&t.Row, c)
 	t.Assign(&c.Set)
 	if t.State != before {
 		b.counts.add(t.Realm, t.Context, before, -1)
@@ -92,15 +92,16 @@ func (b *work) update(t *entry, c *store.Change) {
 }
 
 // addEvents numbers and stamps events and writes them in one row.
-func (b *work) addEvents(t *record.Row, events []store.Event) {
+func (b *work) addEvents(t *record.Row, c *store.Change) {
+	events := c.Events
 	if len(events) == 0 {
 		return
 	}
 	if record.HasStatus(events) {
 		defer func() { b.rev++ }()
 	}
-	links := t.Add(events, b.rev, b.at)
-	b.events.add([]int64{t.Key, links.Rev, t.Seq, links.StatusRow, links.ArtifactRow, links.MessageRow}, record.Append(make([]byte, 0, record.Size(events)), events))
+	links := t.Add(events, b.rev, b.at, &c.Set)
+	b.events.add([]int64{t.Key, links.Rev, t.Seq, links.StatusRow, links.ArtifactRow, links.MessageRow, links.Mark}, record.Append(make([]byte, 0, record.Size(events)), events))
 }
 
 var (
@@ -111,7 +112,7 @@ var (
  done = u.done, messages = u.messages, read = u.read, since = u.since, state = u.state, wait = u.wait FROM ` + unnest(16, 0) + ` AS
  u(key, rev, lease, expires, seq, status_row, artifact_row, message_row, turn, attempt, done, messages, read, since, state, wait)
  WHERE t.key = u.key`
-	insertEvents = `INSERT INTO events (task, rev, seq, prev_status, prev_artifact, prev_message, body) SELECT * FROM ` + unnest(6, 1)
+	insertEvents = `INSERT INTO events (task, rev, seq, prev_status, prev_artifact, prev_message, mark, body) SELECT * FROM ` + unnest(7, 1)
 )
 
 // writeTasks queues what is written of tasks and their events.

@@ -238,10 +238,10 @@ func (x *exporter) results(tasks []int64) error {
 func (x *exporter) events(tasks []int64) error {
 	var e record.EventRow
 	l := &e.Links
-	return x.each([]any{&e.Task, &e.Seq, &l.Rev, &l.StatusRow, &l.ArtifactRow, &l.MessageRow, &e.Body}, func() error {
+	return x.each([]any{&e.Task, &e.Seq, &l.Rev, &l.StatusRow, &l.ArtifactRow, &l.MessageRow, &l.Mark, &e.Body}, func() error {
 		x.fill.Events = append(x.fill.Events, e)
 		return x.fill.Grow(len(e.Body))
-	}, "SELECT task, seq, rev, prev_status, prev_artifact, prev_message, body FROM events WHERE task = ANY($1::bigint[]) ORDER BY task, seq", tasks)
+	}, "SELECT task, seq, rev, prev_status, prev_artifact, prev_message, mark, body FROM events WHERE task = ANY($1::bigint[]) ORDER BY task, seq", tasks)
 }
 
 func (x *exporter) claims() error {

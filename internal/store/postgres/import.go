@@ -80,10 +80,10 @@ func (m *importer) put(p *record.Portion) error {
 	}
 	for _, table := range []rows{
 		{"tasks", taskColumnsCopied, len(p.Tasks), func(i int) []any { return taskValues(&p.Tasks[i]) }},
-		{"events", []string{"task", "rev", "seq", "prev_status", "prev_artifact", "prev_message", "body"}, len(p.Events), func(i int) []any {
+		{"events", []string{"task", "rev", "seq", "prev_status", "prev_artifact", "prev_message", "mark", "body"}, len(p.Events), func(i int) []any {
 			e := &p.Events[i]
 			l := &e.Links
-			return []any{e.Task, l.Rev, e.Seq, l.StatusRow, l.ArtifactRow, l.MessageRow, notNil(e.Body)}
+			return []any{e.Task, l.Rev, e.Seq, l.StatusRow, l.ArtifactRow, l.MessageRow, l.Mark, notNil(e.Body)}
 		}},
 		{"private", []string{"task", "state"}, len(p.Private), func(i int) []any {
 			return []any{p.Private[i].Task, notNil(p.Private[i].State)}

@@ -349,9 +349,9 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 		err := s.read(ctx, func(ctx context.Context, c *pgxpool.Conn) error {
 			// Rows come until those before have reached the limit, so that the
 			// server does not send what is not wanted.
-			rows, err := c.Query(ctx, `SELECT seq, 0, 0, 0, body FROM (
-  SELECT seq, body, sum(octet_length(body)) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
-    SELECT seq, body FROM events WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT $4
+			rows, err := c.Query(ctx, `SELECT seq, mark, 0, 0, body FROM (
+  SELECT seq, mark, body, sum(octet_length(body)) OVER (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
+    SELECT seq, mark, body FROM events WHERE task = $1 AND seq > $2 ORDER BY seq LIMIT $4
   ) rows
 ) sums WHERE before IS NULL OR before < $3 ORDER BY seq`, task, after, limit-size, portion)
 			if err != nil {
@@ -369,6 +369,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 				if e.Seq <= after {
 					continue
 				}
+				e.Mark = record.Marked(row.prevStatus) // which stands in its place
 				if size += len(e.Body); size > limit && len(events) > 0 {
 					return events, nil
 				}

@@ -22,9 +22,9 @@ type Row struct {
 }
 
 // Links are what stands beside the events in their row: the revision of their
-// status, 0 when they have none, and the rows of events before it as Row has
-// them.
-type Links struct{ Rev, StatusRow, ArtifactRow, MessageRow int64 }
+// status, 0 when they have none, the rows of events before it as Row has them,
+// and what MarkOf returns.
+type Links struct{ Rev, StatusRow, ArtifactRow, MessageRow, Mark int64 }
 
 // errNoStatus refuses a task that no list could place.
 var errNoStatus = errors.New("a new task needs a status event")
@@ -107,8 +107,8 @@ func (r *Row) Assign(s *store.Set) {
 
 // Add gives the events of a change their sequence numbers and the time of the
 // commit, and moves the row's pointers. The revision is that of a status among
-// them.
-func (r *Row) Add(events []store.Event, rev int64, at time.Time) Links {
+// them, and set is what the commit gives the row.
+func (r *Row) Add(events []store.Event, rev int64, at time.Time, set *store.Set) Links {
 	links := Links{StatusRow: r.StatusRow, ArtifactRow: r.ArtifactRow, MessageRow: r.MessageRow}
 	last := r.Seq + int64(len(events))
 	for i := range events {
@@ -132,5 +132,46 @@ func (r *Row) Add(events []store.Event, rev int64, at time.Time) Links {
 			r.Messages++
 		}
 	}
+	after := store.Mark{At: at, Turn: r.Turn, Attempt: r.Attempt, Wait: r.Wait}
+	if set.Turn != nil {
+		after.Turn = *set.Turn
+	}
+	if set.Attempt != nil {
+		after.Attempt = *set.Attempt
+	}
+	if set.Wait != nil {
+		after.Wait = *set.Wait
+	}
+	links.Mark = MarkOf(after)
 	return links
+}
+
+// A mark is kept in one number: the milliseconds, and below them the turn, the
+// attempt and the wait. A turn or an attempt that is too high for its bits is the
+// highest that they hold.
+const (
+	waitBits    = 2
+	attemptBits = 4
+	turnBits    = 14
+)
+
+// MarkOf returns a mark as it is kept.
+func MarkOf(m store.Mark) int64 {
+	n := Milliseconds(m.At)
+	n = n<<turnBits | int64(min(max(m.Turn, 0), 1<<turnBits-1))
+	n = n<<attemptBits | int64(min(max(m.Attempt, 0), 1<<attemptBits-1))
+	return n<<waitBits | int64(m.Wait)&(1<<waitBits-1)
+}
+
+// Marked returns what MarkOf has kept, nothing for 0.
+func Marked(n int64) store.Mark {
+	if n <= 0 {
+		return store.Mark{}
+	}
+	return store.Mark{
+		At:      Time(n >> (turnBits + attemptBits + waitBits)),
+		Turn:    int(n >> (attemptBits + waitBits) & (1<<turnBits - 1)),
+		Attempt: int(n >> waitBits & (1<<attemptBits - 1)),
+		Wait:    store.Wait(n & (1<<waitBits - 1)),
+	}
 }

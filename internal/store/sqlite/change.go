@@ -145,7 +145,7 @@ func insertTaskArgs(t *record.Row) []any {
 	}
 }
 
-const insertEvents = "INSERT INTO events (id, rev, prev_status, prev_artifact, prev_message, body) VALUES (?,?,?,?,?,?)"
+const insertEvents = "INSERT INTO events (id, rev, prev_status, prev_artifact, prev_message, mark, body) VALUES (?,?,?,?,?,?,?)"
 
 // insert writes a new task and its events.
 func (w *writer) insert(t *record.Row, c *store.Change, at time.Time) (err error) {
@@ -155,7 +155,7 @@ func (w *writer) insert(t *record.Row, c *store.Change, at time.Time) (err error
 	w.clock.key++
 	w.clock.rev++
 	t.Key = w.clock.key
-	if err := w.addEvents(t, c.Events, at); err != nil {
+	if err := w.addEvents(t, c, at); err != nil {
 		return err
 	}
 	t.Read = min(t.Read, t.Messages)
@@ -177,7 +177,7 @@ func (w *writer) update(old *record.Row, c *store.Change, at time.Time) error {
 	if record.HasStatus(c.Events) {
 		w.clock.rev++
 	}
-	if err := w.addEvents(&t, c.Events, at); err != nil {
+	if err := w.addEvents(&t, c, at); err != nil {
 		return err
 	}
 	t.Assign(&c.Set)
@@ -194,17 +194,18 @@ func (w *writer) update(old *record.Row, c *store.Change, at time.Time) error {
 }
 
 // addEvents numbers and stamps events and writes them in one row.
-func (w *writer) addEvents(t *record.Row, events []store.Event, at time.Time) error {
+func (w *writer) addEvents(t *record.Row, c *store.Change, at time.Time) error {
+	events := c.Events
 	if len(events) == 0 {
 		return nil
 	}
-	links := t.Add(events, w.clock.rev, at)
+	links := t.Add(events, w.clock.rev, at, &c.Set)
 	if need := record.Size(events); cap(w.frame) < need {
 		w.frame = make([]byte, 0, need)
 	}
 	w.frame = record.Append(w.frame[:0], events)
 	_, err := w.conn.run(insertEvents,
-		rowID(t.Key, t.Seq), links.Rev, links.StatusRow, links.ArtifactRow, links.MessageRow, w.frame)
+		rowID(t.Key, t.Seq), links.Rev, links.StatusRow, links.ArtifactRow, links.MessageRow, links.Mark, w.frame)
 	if cap(w.frame) > maxBatchBytes {
 		w.frame = nil
 	}

@@ -178,10 +178,10 @@ func (x *exporter) events(task int64) error {
 		body := blob(v[5])
 		x.fill.Events = append(x.fill.Events, record.EventRow{
 			Task: task, Seq: integer(v[0]) & maxSeq, Body: body,
-			Links: record.Links{Rev: integer(v[1]), StatusRow: integer(v[2]), ArtifactRow: integer(v[3]), MessageRow: integer(v[4])},
+			Links: record.Links{Rev: integer(v[1]), StatusRow: integer(v[2]), ArtifactRow: integer(v[3]), MessageRow: integer(v[4]), Mark: integer(v[6])},
 		})
 		return x.fill.Grow(len(body))
-	}, "SELECT id, rev, prev_status, prev_artifact, prev_message, body FROM events WHERE id BETWEEN ? AND ? ORDER BY id", rowID(task, 0), rowID(task, maxSeq))
+	}, "SELECT id, rev, prev_status, prev_artifact, prev_message, body, mark FROM events WHERE id BETWEEN ? AND ? ORDER BY id", rowID(task, 0), rowID(task, maxSeq))
 }
 
 func (x *exporter) claims() error {

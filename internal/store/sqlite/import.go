@@ -105,7 +105,7 @@ func (m *importer) events(p *record.Portion) error {
 	for i := range p.Events {
 		e := &p.Events[i]
 		l := &e.Links
-		if err := m.run("events", insertEvents, rowID(e.Task, e.Seq), l.Rev, l.StatusRow, l.ArtifactRow, l.MessageRow, e.Body); err != nil {
+		if err := m.run("events", insertEvents, rowID(e.Task, e.Seq), l.Rev, l.StatusRow, l.ArtifactRow, l.MessageRow, l.Mark, e.Body); err != nil {
 			return err
 		}
 	}

@@ -229,6 +229,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 				if row[i].Seq <= after {
 					continue
 				}
+				row[i].Mark = record.Marked(integer(v[2]))
 				size += len(row[i].Body)
 				if size > limit && len(events) > 0 {
 					return false
@@ -236,7 +237,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 				events = append(events, row[i])
 			}
 			return size < limit
-		}, "SELECT id, body FROM events WHERE id BETWEEN ? AND ? ORDER BY id", rowID(task, max(after, 0)+1), rowID(task, maxSeq))
+		}, "SELECT id, body, mark FROM events WHERE id BETWEEN ? AND ? ORDER BY id", rowID(task, max(after, 0)+1), rowID(task, maxSeq))
 		if err == nil {
 			err = damage
 		}

@@ -155,6 +155,29 @@ func testReadWhileWriting(t *testing.T, s store.Store) {
 	})
 }
 
+// testMarks sees that events say when and under which turn they were committed.
+func testMarks(t *testing.T, s store.Store) {
+	first := commit(t, s, &store.Change{Insert: task("t", a2a.StateWorking), Events: []store.Event{message("1"), status("2")}})
+	key := first.Insert.Key
+	waits := commit(t, s, &store.Change{Task: key, Set: store.Set{Wait: ptr(store.WaitChild), Attempt: ptr(3)}, Events: []store.Event{artifact("3")}})
+	next := commit(t, s, &store.Change{Task: key, Set: store.Set{Wait: ptr(store.WaitNone), Turn: ptr(2), Attempt: ptr(1)}, Events: []store.Event{status("4")}})
+	want := []store.Mark{
+		{At: first.At, Turn: 1, Attempt: 1},
+		{At: first.At, Turn: 1, Attempt: 1},
+		{At: waits.At, Turn: 1, Attempt: 3, Wait: store.WaitChild},
+		{At: next.At, Turn: 2, Attempt: 1},
+	}
+	got, err := s.Events(t.Context(), key, 0, 1<<20)
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("%d events, %v", len(got), err)
+	}
+	for i := range got {
+		if m := got[i].Mark; !m.At.Equal(want[i].At) || m.Turn != want[i].Turn || m.Attempt != want[i].Attempt || m.Wait != want[i].Wait {
+			t.Errorf("the mark of event %d is %+v, want %+v", i+1, m, want[i])
+		}
+	}
+}
+
 func testEvents(t *testing.T, s store.Store) {
 	row := insert(t, s, task("t", a2a.StateWorking), status("1"), artifact("2"), message("3"))
 	other := insert(t, s, task("u", a2a.StateWorking), status("other"))

@@ -36,6 +36,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store) {
 		"ReadAsItWas":          testReadAsItWas,
 		"ReadWhileWriting":     testReadWhileWriting,
 		"Events":               testEvents,
+		"Marks":                testMarks,
 		"Messages":             testMessages,
 		"LargeBodies":          testLargeBodies,
 		"Unicode":              testUnicode,
