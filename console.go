@@ -54,6 +54,9 @@ func (n *Node) newConsole(c *config.Config, people, credentials auth.Authenticat
 		API: n.apiHandlerFor(auth.Known{}, slog.New(warnings{n.log.Handler()})), Auth: people, Credentials: credentials, Sessions: n.sessions, Browser: browser(c),
 		Config: n.Config, Audit: n.audit, Logger: n.log, Version: n.opts.Version, Client: n.outbound,
 	}
+	if chain, ok := credentials.(*auth.Chain); ok && n.sealer != nil {
+		o.Identity, o.Sealer = chain.Identity, n.sealer
+	}
 	return console.New(o)
 }
 

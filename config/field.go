@@ -123,7 +123,7 @@ func join(path, key string) string {
 // laterKeys are keys that a later version will have, by the path of their
 // mapping with * for the name of an agent.
 var laterKeys = map[string][]string{
-	"":         {"console", "push", "cluster"},
+	"":         {"push", "cluster"},
 	"agents.*": {"auth", "security", "push", "mcp"},
 }
 

@@ -156,7 +156,7 @@ func TestParseReportsEveryProblemInOrder(t *testing.T) {
 store: postgres://db:65536/handoff
 limits: {body: lots, streams: -1, jsondepth: 3}
 shutdown_grace: 10
-console: {}
+cluster: {}
 callers: {anonymous: on, keys: true}
 log: {level: inof}
 agents:
@@ -183,7 +183,7 @@ default_agent: delivry
 		`3:31: limits.streams: is less than 0`,
 		`3:35: limits.jsondepth: unknown key; did you mean "json_depth"?`,
 		`4:17: shutdown_grace: is not a duration; write it like 500ms, 90s, 15m, 2h or 30d`,
-		`5:1: console: is not available in this version of handoff`,
+		`5:1: cluster: is not available in this version of handoff`,
 		`6:22: callers.anonymous: is not one of off, loopback, everywhere`,
 		`7:14: log.level: is not one of debug, info, warn, error; did you mean "info"?`,
 		`11:5: agents.delivery.skils: unknown key; did you mean "skills"?`,

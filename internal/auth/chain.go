@@ -193,6 +193,25 @@ func (c *Chain) checkToken(r *http.Request, text string) (Principal, error) {
 	return Principal{}, unavailable(r.Context(), err, "The token cannot be checked now, since the keys of its issuer cannot be fetched")
 }
 
+// Identity returns who an ID token is of, which an issuer has given to a client
+// for a login with that nonce. The error says what is wrong with the token, or
+// that it cannot be checked now.
+func (c *Chain) Identity(ctx context.Context, issuer, token, client, nonce string) (Principal, error) {
+	if c.tokens == nil {
+		return Principal{}, tokenError("No issuers are known here")
+	}
+	p, err := c.tokens.identify(ctx, issuer, token, client, nonce)
+	switch {
+	case err == nil:
+		return p, nil
+	case errors.Is(err, errNoRole):
+		return Principal{}, a2a.Errorf(a2a.CodePermissionDenied, "This account has no role here")
+	case is[tokenError](err):
+		return Principal{}, a2a.Errorf(a2a.CodeUnauthenticated, "%s", err.Error())
+	}
+	return Principal{}, unavailable(ctx, err, "The token cannot be checked now, since the keys of its issuer cannot be fetched")
+}
+
 func (c *Chain) checkPassword(r *http.Request, shown *credential, address string) (Principal, error) {
 	if p, ok := c.passwords.recall(shown.user, shown.secret); ok {
 		return p, nil

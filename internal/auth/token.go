@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"math"
@@ -71,31 +72,60 @@ var allAlgorithms = []jose.SignatureAlgorithm{
 // authenticate returns the principal of a token for one of those audiences, or
 // nil for that of its issuer. The error is a tokenError, or errIssuerAway.
 func (t *tokens) authenticate(ctx context.Context, text string, audiences []string) (Principal, error) {
+	is, claims, err := t.verify(ctx, text, audiences)
+	if err != nil {
+		return Principal{}, err
+	}
+	return is.principal(claims)
+}
+
+// identify returns who an issuer's ID token for a client is of (OpenID Connect
+// Core §3.1.3.7). The nonce is what the client has sent with the person.
+func (t *tokens) identify(ctx context.Context, issuer, text, client, nonce string) (Principal, error) {
+	is, claims, err := t.verify(ctx, text, []string{client})
+	if err != nil {
+		return Principal{}, err
+	}
+	authorized, _ := claims.text("azp")
+	got, _ := claims.text("nonce")
+	switch {
+	case is.config.Issuer != issuer:
+		return Principal{}, tokenError("The token is of another issuer")
+	case claims["azp"] != nil && authorized != client, len(claims.list("aud")) > 1 && authorized != client:
+		return Principal{}, tokenError("The token is for another client")
+	case nonce == "" || subtle.ConstantTimeCompare([]byte(got), []byte(nonce)) != 1:
+		return Principal{}, tokenError("The token is of another login")
+	}
+	return is.principal(claims)
+}
+
+// verify returns the claims of a token for one of those audiences, and its issuer.
+func (t *tokens) verify(ctx context.Context, text string, audiences []string) (*issuer, claims, error) {
 	signed, err := jose.ParseSignedCompact(text, allAlgorithms)
 	if err != nil {
-		return Principal{}, tokenError("The token is malformed, or its algorithm is not allowed")
+		return nil, nil, tokenError("The token is malformed, or its algorithm is not allowed")
 	}
 	header := signed.Signatures[0].Protected
 	algorithm := jose.SignatureAlgorithm(header.Algorithm)
 	if typ, _ := header.ExtraHeaders[jose.HeaderType].(string); !isAccessTokenType(typ) {
-		return Principal{}, tokenError("The token is of a type that is not for calling")
+		return nil, nil, tokenError("The token is of a type that is not for calling")
 	}
 	// Which issuer it is from only says with whose keys it has to be verified.
 	unverified, err := parseClaims(signed.UnsafePayloadWithoutVerification())
 	if err != nil {
-		return Principal{}, tokenError("The claims of the token are not a JSON object")
+		return nil, nil, tokenError("The claims of the token are not a JSON object")
 	}
 	iss, _ := unverified.text("iss")
 	is := t.issuers[iss]
 	switch {
 	case is == nil:
-		return Principal{}, tokenError("The issuer of the token is not known here")
+		return nil, nil, tokenError("The issuer of the token is not known here")
 	case !slices.Contains(is.algorithms, algorithm):
-		return Principal{}, tokenError("The algorithm of the token is not allowed for its issuer")
+		return nil, nil, tokenError("The algorithm of the token is not allowed for its issuer")
 	}
 	keys, err := is.keys.find(ctx, header.KeyID, algorithm)
 	if err != nil {
-		return Principal{}, err
+		return nil, nil, err
 	}
 	for i := range keys {
 		payload, err := signed.Verify(&keys[i])
@@ -104,17 +134,17 @@ func (t *tokens) authenticate(ctx context.Context, text string, audiences []stri
 		}
 		claims, err := parseClaims(payload)
 		if err != nil {
-			return Principal{}, tokenError("The claims of the token are not a JSON object")
+			return nil, nil, tokenError("The claims of the token are not a JSON object")
 		}
 		if err := is.checkClaims(claims, audiences, t.now()); err != nil {
-			return Principal{}, err
+			return nil, nil, err
 		}
-		return is.principal(claims)
+		return is, claims, nil
 	}
 	if len(keys) == 0 {
-		return Principal{}, tokenError("The key of the token is not one of its issuer's")
+		return nil, nil, tokenError("The key of the token is not one of its issuer's")
 	}
-	return Principal{}, tokenError("The signature of the token is wrong")
+	return nil, nil, tokenError("The signature of the token is wrong")
 }
 
 // isAccessTokenType reports whether a typ header may stand on a token that calls

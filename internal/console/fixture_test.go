@@ -102,6 +102,17 @@ func startFixture(t *testing.T, text string, o handoff.Options) *fixture {
 	return f
 }
 
+// rewrite puts another configuration into effect.
+func (f *fixture) rewrite(text string) {
+	f.t.Helper()
+	if err := os.WriteFile(f.file, []byte(text), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+	if _, err := f.node.Reload(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // link returns a path that signs an admin in, once.
 func (f *fixture) link() string {
 	f.t.Helper()
@@ -274,6 +285,15 @@ func (s *shown) ok() *shown {
 	s.t.Helper()
 	if s.status != http.StatusOK {
 		s.t.Fatalf("status %d, not 200: %s", s.status, s.text())
+	}
+	return s
+}
+
+// ended fails the test unless the answer has a status.
+func (s *shown) ended(status int) *shown {
+	s.t.Helper()
+	if s.status != status {
+		s.t.Errorf("status %d, not %d: %s", s.status, status, s.text())
 	}
 	return s
 }

@@ -122,7 +122,6 @@ type configValue struct {
 type configGroup struct {
 	Name   string
 	Values []configValue
-	Set    int // values that are not the default
 }
 
 type configurationPage struct {
@@ -155,6 +154,9 @@ func (d *configurationPage) group() {
 		if !set && !d.All && search == "" || search != "" && !strings.Contains(strings.ToLower(value.Path+" "+value.Value), search) {
 			continue
 		}
+		if line, ok := strings.CutPrefix(value.Origin, d.File+":"); ok && d.File != "" {
+			value.Origin = "line " + line
+		}
 		name := value.Path[:strings.IndexAny(value.Path+".", ".[")]
 		if n := len(d.Groups); n == 0 || d.Groups[n-1].Name != name {
 			d.Groups = append(d.Groups, configGroup{Name: name})
@@ -170,7 +172,9 @@ func reloadConfiguration(v *view) error {
 		return errNoAction()
 	}
 	var answer struct {
-		Changes []struct{ Path, Old, New string } `json:"changes"`
+		Changes []struct {
+			Path string `json:"path"`
+		} `json:"changes"`
 	}
 	err := v.post("/reload", nil, &answer)
 	if e, ok := errors.AsType[*apiError](err); ok && e.Status < 500 && e.Status != http.StatusForbidden {

@@ -224,7 +224,10 @@ func (c *Console) recordAs(v *view, operation, how string, p *auth.Principal, er
 		Operation: operation, Binding: "console", Target: how, Result: audit.OK, Request: auth.RequestID(v.r.Header["X-Request-Id"]),
 	}
 	if err != nil {
-		e.Result = a2a.CodeOf(err).String()
+		e.Result = a2a.CodeUnauthenticated.String()
+		if refused, ok := errors.AsType[*a2a.Error](err); ok {
+			e.Result = refused.Code.String()
+		}
 		c.opts.Audit.Record(e) // of which there can be many
 		return
 	}

@@ -301,10 +301,20 @@ func (c *Console) prefix(r *http.Request) string {
 		return strings.TrimSuffix(base.Path, "/")
 	}
 	public, err := url.Parse(cfg.PublicURL)
-	if err != nil || public.Path == "" || !strings.EqualFold(public.Host, r.Host) && !c.opts.Browser.Proxies.Trusts(r) {
+	if err != nil || public.Path == "" || !strings.EqualFold(public.Host, r.Host) && !(c.opts.Browser.Proxies.Trusts(r) && isForwarded(r)) {
 		return ""
 	}
 	return strings.TrimSuffix(public.EscapedPath(), "/")
+}
+
+// isForwarded reports whether a request says that it came through a proxy.
+func isForwarded(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // rebase puts the path under which a proxy publishes the node before the paths of

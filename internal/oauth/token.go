@@ -34,6 +34,9 @@ type Token struct {
 	Got     time.Time `json:"got"`
 	Expires time.Time `json:"expires"`
 	Scope   string    `json:"scope,omitempty"` // as the server says; "": what was asked for
+	// ID is the ID token of a login with OpenID Connect, as the server has sent it;
+	// "": none. It is of use only at once, and not kept.
+	ID string `json:"-"`
 }
 
 // Good reports whether the token will do for a while. A nil token does not.
@@ -141,6 +144,7 @@ func readToken(response *http.Response, body []byte, endpoint string, began time
 		Refresh string `json:"refresh_token"`
 		Life    any    `json:"expires_in"` // a number, and of some servers a text
 		Scope   any    `json:"scope"`
+		ID      any    `json:"id_token"` // a text
 		Error   string `json:"error"`
 		Text    string `json:"error_description"`
 	}
@@ -167,6 +171,9 @@ func readToken(response *http.Response, body []byte, endpoint string, began time
 	}
 	t := &Token{Access: answer.Access, Refresh: answer.Refresh, Got: began, Expires: began.Add(life(answer.Life))}
 	t.Scope, _ = answer.Scope.(string)
+	if id, _ := answer.ID.(string); len(id) <= maxToken {
+		t.ID = id
+	}
 	return t, nil
 }
 
