@@ -22,6 +22,7 @@ agents:
     description: Buys.
     version: 1.0.0
     answers: task
+    default_input_modes: ["*/*"]
     skills: [{id: buy, name: Buy, description: Buys., tags: [procurement]}]
     run:
       script:
@@ -135,7 +136,7 @@ func (p *person) answer(task, text string) {
 	if len(list.Items) != 1 {
 		p.f.t.Fatalf("%d items wait: %+v", len(list.Items), list.Items)
 	}
-	p.api("POST", "/inbox/"+list.Items[0].ID+":answer", map[string]string{"text": text}, nil)
+	p.api("POST", "/inbox/"+list.Items[0].ID+"/answer", map[string]string{"text": text}, nil)
 	p.over(task)
 }
 

@@ -207,9 +207,9 @@ func fileName(p *a2a.Part) string {
 }
 
 // file writes the line below a part: its name, type and size, and where to get
-// it. A short text without a name needs none.
+// it. What somebody has said needs none.
 func (w *writer) file(p *a2a.Part, kind Kind, href string) {
-	if p.Kind != a2a.PartRaw && p.Filename == "" && p.MediaType == "" {
+	if href == "" && p.Kind != a2a.PartRaw && p.Filename == "" && p.MediaType == "" {
 		return
 	}
 	w.open("p", "class", "part-file")
