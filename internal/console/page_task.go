@@ -29,6 +29,19 @@ type taskDetail struct {
 	Now          time.Time
 }
 
+// Order is the reference of the task, or of what it has delegated first.
+func (d *taskDetail) Order() string {
+	if d.Ref != "" || d.Tree == nil {
+		return d.Ref
+	}
+	for i := range d.Tree.Nodes {
+		if ref := d.Tree.Nodes[i].Ref; ref != "" {
+			return ref
+		}
+	}
+	return ""
+}
+
 // TreeRoot is the task at the root of the tree.
 func (d *taskDetail) TreeRoot() string {
 	if d.Root != "" {
@@ -65,12 +78,12 @@ func showTask(v *view) error {
 		return err
 	}
 	id = d.Task.ID
-	v.title = "Task of " + content.Visible(d.Who())
-	if d.Ref != "" {
-		v.title = content.Visible(d.Ref) + ", " + content.Visible(d.Who())
-	}
 	if err := d.history(v, id); err != nil {
 		return err
+	}
+	v.title = "Task of " + content.Visible(d.Who())
+	if order := d.Order(); order != "" {
+		v.title = content.Visible(order) + ", " + content.Visible(d.Who())
 	}
 	if v.may(auth.RoleOperator) {
 		var list struct {

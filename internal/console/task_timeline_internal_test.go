@@ -2,6 +2,7 @@ package console
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,23 @@ func TestAQuestionThatWasPassedOnIsOne(t *testing.T) {
 	}
 	if want := map[string]string{"buyer": "supplier", "supplier": "Somebody", "finance": "Somebody"}; !maps.Equal(waiting, want) {
 		t.Errorf("who waits for whom: %v, want %v", waiting, want)
+	}
+}
+
+func TestAWaitThatWasPassedOnCountsOnce(t *testing.T) {
+	t.Parallel()
+	order, quote := &treeNode{ID: "order"}, &treeNode{ID: "quote", Parent: "order"}
+	list := []treeWait{
+		{order, waitSum{Kind: "peer", Who: "supplier", MS: 900}}, {order, waitSum{Kind: "answer", MS: 600}}, {quote, waitSum{Kind: "answer", MS: 610}},
+		{order, waitSum{Kind: "grant", MS: 50}}, {quote, waitSum{Kind: "grant", MS: 40}},
+	}
+	var got []bool
+	for i := range list {
+		got = append(got, passedOn(list, &list[i]))
+	}
+	// The second approval took longer than that of the task below: it has asked itself.
+	if want := []bool{false, true, false, false, false}; !slices.Equal(got, want) {
+		t.Errorf("passed on: %v, want %v", got, want)
 	}
 }
 

@@ -256,6 +256,21 @@ type treeWait struct {
 	waitSum
 }
 
+// passedOn reports whether what a task waited for of people was a question of those
+// that it delegated, which it passed on.
+func passedOn(list []treeWait, w *treeWait) bool {
+	if w.Kind != "answer" && w.Kind != "grant" {
+		return false
+	}
+	below := int64(0)
+	for i := range list {
+		if list[i].Kind == w.Kind && list[i].Node.Parent == w.Node.ID {
+			below += list[i].MS
+		}
+	}
+	return below > 0 && w.MS <= below
+}
+
 // maxTimelines bounds the tasks of a tree whose waits are added up.
 const maxTimelines = 30
 
@@ -280,6 +295,8 @@ func (v *view) waits(t *taskTree) (list []treeWait, whole bool, err error) {
 			list = append(list, treeWait{n, w})
 		}
 	}
+	all := slices.Clone(list)
+	list = slices.DeleteFunc(list, func(w treeWait) bool { return passedOn(all, &w) })
 	slices.SortStableFunc(list, func(a, b treeWait) int { return int(min(max(b.MS-a.MS, -1), 1)) })
 	return list, len(t.Nodes) <= maxTimelines && !t.Truncated, nil
 }
