@@ -82,12 +82,13 @@ class Page {
     this.#live.abort();
     $("composer").hidden = true;
     $("fresh").hidden = true;
+    if ($("examples")) $("examples").hidden = true;
     $("gate").hidden = false;
     const signIn = error.status === 401 && settings.signIn;
     $("gate-text").textContent = error.message;
     $("gate-link").replaceChildren();
     if (signIn) {
-      const back = `${settings.signIn}?next=${encodeURIComponent(location.pathname)}`;
+      const back = `${settings.signIn}?next=${encodeURIComponent(`/chat/${settings.agent}`)}`;
       $("gate-link").append(el("a", { class: "button", href: back, target: framed ? "_blank" : undefined, rel: framed ? "noopener" : undefined }, "Sign in"));
     }
     if (error.status === 401) {
