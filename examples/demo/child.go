@@ -20,11 +20,13 @@ import (
 type report struct {
 	Ready   bool   `json:"ready,omitzero"`
 	Drafted bool   `json:"drafted,omitzero"` // an order is made, and nobody has heard of it
+	Console string `json:"console,omitzero"` // a link that was asked for
 	Error   string `json:"error,omitzero"`
 }
 
 // RunChild runs the system in a directory that Run has prepared, until its input ends:
-// the demo kills this process, and starts another. With hold, what makes the draft of
+// the demo kills this process, and starts another. Each line of the input asks for a
+// link to the console. With hold, what makes the draft of
 // an order says so and does not answer.
 func RunChild(dir string, hold bool, version string, in io.Reader, out io.Writer) error {
 	signal.Ignore(os.Interrupt) // the parent ends it
@@ -48,7 +50,14 @@ func RunChild(dir string, hold bool, version string, in io.Reader, out io.Writer
 		return err
 	}
 	tell(report{Ready: true})
-	_, _ = io.Copy(io.Discard, in)
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		link, err := s.console(context.Background())
+		if err != nil {
+			tell(report{Error: err.Error()})
+			continue
+		}
+		tell(report{Console: link})
+	}
 	return s.close()
 }
 
@@ -76,7 +85,7 @@ func (u *unheard) Flush()                      {}
 // child is a process that runs the system.
 type child struct {
 	cmd     *exec.Cmd
-	in      io.Closer
+	in      io.WriteCloser
 	reports chan report // until the process ends
 }
 
@@ -128,6 +137,18 @@ func (c *child) next(ctx context.Context) (report, error) {
 		}
 		return r, nil
 	}
+}
+
+// console returns a link that signs its reader in to the company's console, once.
+func (c *child) console(ctx context.Context) (string, error) {
+	if _, err := io.WriteString(c.in, "\n"); err != nil {
+		return "", fmt.Errorf("ask child: %w", err)
+	}
+	r, err := c.next(ctx)
+	if err == nil && r.Console == "" {
+		err = errors.New(r.Error)
+	}
+	return r.Console, err
 }
 
 // kill ends the process with SIGKILL, which it cannot hear.

@@ -46,9 +46,10 @@ type text struct {
 	mu    sync.Mutex
 	all   bytes.Buffer
 	wrote chan struct{}
+	over  chan struct{} // no more comes
 }
 
-func newText() *text { return &text{wrote: make(chan struct{}, 1)} }
+func newText() *text { return &text{wrote: make(chan struct{}, 1), over: make(chan struct{})} }
 
 func (x *text) Write(p []byte) (int, error) {
 	x.mu.Lock()
@@ -73,6 +74,8 @@ func (x *text) wait(ctx context.Context, t *testing.T, what string) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("nobody says %q:\n%s", what, x)
+		case <-x.over:
+			t.Fatalf("nobody has said %q:\n%s", what, x)
 		case <-x.wrote:
 		}
 	}
@@ -220,7 +223,10 @@ func (r *record) answers(ctx context.Context, t *testing.T, number, path string,
 func started(ctx context.Context, o Options) (out *text, ended chan error) {
 	out, ended = newText(), make(chan error, 1)
 	o.Out, o.Version = out, "test"
-	go func() { ended <- Run(ctx, o) }()
+	go func() {
+		ended <- Run(ctx, o)
+		close(out.over)
+	}()
 	return out, ended
 }
 
@@ -230,11 +236,10 @@ func TestInteractive(t *testing.T) {
 	ctx, stop := bounded(t)
 	dir := t.TempDir()
 	out, ended := started(ctx, Options{Dir: dir, Interactive: true})
-	out.wait(ctx, t, "Answer in the console: http://127.0.0.1:")
+	out.wait(ctx, t, "/console/?once=")
 	r := onlooker(t, dir)
 	r.answers(ctx, t, "PO-2026-0184", "/answer", map[string]any{"data": map[string]string{"incoterm": "FOB"}})
-	out.wait(ctx, t, "May it be")
-	out.wait(ctx, t, "be bought on credit?\n                         Answer in the console")
+	out.wait(ctx, t, "be bought on credit?\n                         Answer in the console, in the inbox:\n")
 	r.answers(ctx, t, "PO-2026-0184", "/decision", map[string]any{"decision": "approve", "note": "so be it"})
 	out.wait(ctx, t, "Ctrl-C ends the demo.")
 	r.answers(ctx, t, "PO-2026-0185", "/answer", map[string]any{"data": map[string]string{"incoterm": "delivered"}})
@@ -288,8 +293,8 @@ func TestAnswerThatComesTooLate(t *testing.T) {
 		}
 	}()
 	out := newText()
-	o := &Options{Out: out}
-	s := &story{o: o, screen: newScreen(o), place: p, record: newRecord(p), machine: in, people: newPeople(strings.NewReader("fob\n"))}
+	o := &Options{Out: out, Interactive: true}
+	s := &story{o: o, screen: newScreen(o), place: p, record: newRecord(p), machine: in, people: newPeople(strings.NewReader("fob\n")), acted: map[string]bool{}}
 	given, err := s.give(ctx, oneOrder)
 	for err == nil && len(given.open) == 0 {
 		err = s.look(ctx, given, nil)
@@ -300,7 +305,7 @@ func TestAnswerThatComesTooLate(t *testing.T) {
 	item := given.open[0]
 	s.record.answers(ctx, t, given.number, "/answer", map[string]any{"data": map[string]string{"incoterm": "delivered"}})
 	for !strings.Contains(out.String(), "not taken") {
-		if err := s.act(ctx, &item, false); err != nil {
+		if err := s.act(ctx, &item); err != nil {
 			t.Fatal(err)
 		}
 	}

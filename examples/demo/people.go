@@ -28,6 +28,16 @@ func newPeople(in io.Reader) *people {
 // terminal reports whether there is one to answer on.
 func (p *people) terminal() bool { return p.lines != nil }
 
+// pressedEnter reports whether somebody has typed a line.
+func (p *people) pressedEnter() bool {
+	select {
+	case <-p.lines:
+		return true
+	default:
+		return false
+	}
+}
+
 // said returns the answer that somebody has typed, as the API takes it; nil: none yet.
 func (p *people) said(i *item) any {
 	select {
@@ -79,20 +89,15 @@ func (i *item) choices() map[string][]string {
 	return all
 }
 
-// ask says what somebody can do now.
-func (s *screen) ask(i *item, console string, terminal bool) {
-	how := "Answer in the console: " + console
-	if terminal {
-		what := "yes or no, and why"
-		for _, choices := range i.choices() {
-			what = strings.Join(choices, " or ")
-		}
-		how = "Type " + what + ", or answer in the console: " + console
+// form says what can be typed.
+func (i *item) form() string {
+	for _, choices := range i.choices() {
+		return strings.Join(choices, " or ")
 	}
-	s.print("\n")
-	s.pair("you are asked", "%s", i.Text)
-	s.pair("", "%s", how)
-	s.print("\n")
+	if i.Kind == "question" {
+		return "an answer"
+	}
+	return "yes or no, and why"
 }
 
 // refused says that an answer was not taken.

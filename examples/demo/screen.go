@@ -92,6 +92,11 @@ func (s *screen) row(name, text string) {
 	s.print("   " + name + " " + text + "\n")
 }
 
+// link prints a URL, so that a terminal does not break it.
+func (s *screen) link(url string) {
+	s.print(strings.Repeat(" ", max(0, min(3, s.width-len(url)))) + url + "\n")
+}
+
 // line is something that happened.
 type line struct {
 	at    time.Time

@@ -21,9 +21,16 @@ type story struct {
 	screen  *screen
 	place   *place
 	record  *record
-	machine interface{ close() error } // what runs the system
-	people  *people                    // who answers; nil: those of the story
+	machine machine         // what runs the system
+	people  *people         // who watches
+	acted   map[string]bool // items that were told, or done, already
 	began   time.Time
+}
+
+// machine runs the system: this process, or another.
+type machine interface {
+	console(ctx context.Context) (link string, err error)
+	close() error
 }
 
 // Orders are numbered from here. Each run gives two.
@@ -40,9 +47,7 @@ const (
 
 func (s *story) play(ctx context.Context) error {
 	s.began = time.Now()
-	if s.o.Interactive {
-		s.people = newPeople(s.o.In)
-	}
+	s.people, s.acted = newPeople(s.o.In), map[string]bool{}
 	s.introduce()
 	o, err := s.give(ctx, oneOrder)
 	if err != nil {
@@ -51,7 +56,7 @@ func (s *story) play(ctx context.Context) error {
 	if err := s.follow(ctx, o); err != nil {
 		return err
 	}
-	if o.state == a2a.StateCompleted || s.people == nil {
+	if o.state == a2a.StateCompleted || !s.o.Interactive {
 		if err := s.check(ctx, o); err != nil {
 			return err
 		}
@@ -133,7 +138,6 @@ var sections = map[part][2]string{
 // follow tells what becomes of an order until it is over, and lets people do what they
 // have to.
 func (s *story) follow(ctx context.Context, o *order) error {
-	acted := map[string]bool{}
 	deadline := time.Now().Add(longest)
 	for !o.state.Terminal() || len(o.waiting) > 0 {
 		if err := s.look(ctx, o, sections); err != nil {
@@ -142,22 +146,21 @@ func (s *story) follow(ctx context.Context, o *order) error {
 		if err := s.heard(ctx, o); err != nil {
 			return err
 		}
-		if len(o.open) == 0 || len(o.waiting) > 0 || acted[o.open[0].ID] && s.people == nil {
-			if time.Now().After(deadline) && len(o.open) == 0 {
+		if len(o.open) == 0 || len(o.waiting) > 0 {
+			if time.Now().After(deadline) {
 				return fmt.Errorf("nothing has happened to %s for %s: it is %s", o.number, longest, o.state)
 			}
 			continue
 		}
 		i := o.open[0]
-		if !acted[i.ID] && i.Kind == "question" {
+		if !s.acted[i.ID] && i.Kind == "question" {
 			if err := s.breakInTheWait(ctx, o); err != nil {
 				return err
 			}
 		}
-		if err := s.act(ctx, &i, !acted[i.ID]); err != nil {
+		if err := s.act(ctx, &i); err != nil {
 			return err
 		}
-		acted[i.ID] = true
 		deadline = time.Now().Add(longest)
 	}
 	return nil
@@ -202,27 +205,51 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // act lets a person do what waits for one.
-func (s *story) act(ctx context.Context, i *item, first bool) error {
+func (s *story) act(ctx context.Context, i *item) error {
 	who, path, body := rina, "/answer", any(map[string]any{"data": map[string]string{"incoterm": "delivered"}})
 	if i.Kind != "question" {
 		who, path, body = budi, "/decision", map[string]any{"decision": "approve", "note": "within the budget"}
 	}
-	if s.people != nil {
-		if first {
-			s.screen.ask(i, s.place.url(company), s.people.terminal())
-		}
+	before := s.acted[i.ID]
+	s.acted[i.ID] = true
+	switch {
+	case s.o.Interactive && !before:
+		return s.ask(ctx, i)
+	case s.o.Interactive:
 		if body = s.people.said(i); body == nil {
 			return nil
 		}
-	} else if err := sleep(ctx, s.o.Pace); err != nil {
-		return err
+	case before: // what was done is on its way
+		return nil
+	default:
+		if err := sleep(ctx, s.o.Pace); err != nil {
+			return err
+		}
 	}
 	err := s.record.call(ctx, who, "POST", "/inbox/"+url.PathEscape(i.ID)+path, body, nil)
-	if err != nil && s.people != nil {
+	if err != nil && s.o.Interactive {
 		s.screen.refused(err)
 		return nil
 	}
 	return err
+}
+
+// ask says what somebody can do now.
+func (s *story) ask(ctx context.Context, i *item) error {
+	link, err := s.machine.console(ctx)
+	if err != nil {
+		return fmt.Errorf("make a link to the console: %w", err)
+	}
+	s.screen.print("\n")
+	s.screen.pair("you are asked", "%s", i.Text)
+	if s.people.terminal() {
+		s.screen.pair("", "Type %s; or answer in the console, in the inbox:", i.form())
+	} else {
+		s.screen.pair("", "Answer in the console, in the inbox:")
+	}
+	s.screen.link(link)
+	s.screen.print("\n")
+	return nil
 }
 
 // check compares the end with what it should be: one order, one task at each of the
@@ -295,23 +322,21 @@ func (s *story) waits(o *order) {
 // handOver tells what to do next, and what comes of it, until the demo is ended.
 func (s *story) handOver(ctx context.Context, o, next *order) error {
 	s.screen.section("Now you", "a second order asks its question, and nobody has answered yet")
-	s.screen.pair("open the console", "%s", s.console(ctx))
+	if err := s.console(ctx); err != nil {
+		return err
+	}
 	s.screen.pair("answer the question", "in the inbox, of %s: %s", next.number, next.open[0].Text)
 	s.screen.pair("find the order", "by its number: %s", o.number)
 	s.screen.pair("who waited for whom", "in the delegations of its task")
 	if s.o.Exit {
 		return nil
 	}
+	if s.people.terminal() {
+		s.screen.say("Enter makes another link to the console.")
+	}
 	s.screen.say("Ctrl-C ends the demo.")
 	s.screen.print("\n")
-	var err error
-	for told := false; err == nil; {
-		err = s.look(ctx, next, nil)
-		if next.state.Terminal() && len(next.waiting) == 0 && !told {
-			told = true
-			s.screen.say("That was all. Look around for as long as you like; Ctrl-C ends the demo.")
-		}
-	}
+	err := s.watch(ctx, next)
 	if ctx.Err() == nil {
 		return err
 	}
@@ -322,5 +347,31 @@ func (s *story) handOver(ctx context.Context, o, next *order) error {
 	return nil
 }
 
-// console returns where the console is, with a link that signs in once.
-func (s *story) console(context.Context) string { return s.place.url(company) }
+// console says where the console is, with a link that signs in once.
+func (s *story) console(ctx context.Context) error {
+	link, err := s.machine.console(ctx)
+	if err != nil {
+		return fmt.Errorf("make a link to the console: %w", err)
+	}
+	s.screen.pair("open the console", "this signs you in, once, within ten minutes:")
+	s.screen.link(link)
+	return nil
+}
+
+// watch tells what becomes of an order until ctx ends.
+func (s *story) watch(ctx context.Context, o *order) error {
+	for told := false; ; {
+		if err := s.look(ctx, o, nil); err != nil {
+			return err
+		}
+		if s.people.pressedEnter() {
+			if err := s.console(ctx); err != nil {
+				return err
+			}
+		}
+		if o.state.Terminal() && len(o.waiting) == 0 && !told {
+			told = true
+			s.screen.say("That was all. Look around for as long as you like; Ctrl-C ends the demo.")
+		}
+	}
+}

@@ -34,6 +34,7 @@ type system struct {
 	log     *slog.Logger
 
 	nodes, tools group // in the order in which they are ended
+	company      *handoff.Node
 	closers      []func() error
 }
 
@@ -146,9 +147,21 @@ func (s *system) startNodes(ctx context.Context, open map[string]net.Listener) e
 		if err := n.Handle(node.agent, node.card, node.run); err != nil {
 			return errors.Join(err, n.Shutdown(ctx))
 		}
+		if node.name == company {
+			s.company = n
+		}
 		s.nodes.serve(func(ctx context.Context) error { return n.Serve(ctx, open[node.name]) })
 	}
 	return nil
+}
+
+// console returns a link that signs its reader in to the company's console, once.
+func (s *system) console(ctx context.Context) (string, error) {
+	if err := s.company.Start(context.WithoutCancel(ctx)); err != nil {
+		return "", err
+	}
+	link, _, err := s.company.ConsoleLink(ctx, s.place.url(company))
+	return link, err
 }
 
 // close ends all parts and waits for their end.
