@@ -1,13 +1,17 @@
 package examples_test
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -130,6 +134,69 @@ func erp(t *testing.T, e *example) *sql.DB {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+// The server is killed with SIGKILL when the dock is booked and nobody knows it yet.
+// The turn is run again by the next one, and there is one booking.
+func TestDeliveryOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // programs are built in it
+	defer cancel()
+	w := newWalker(t, "delivery")
+	dir := filepath.Join(w.root, "examples", "delivery")
+	program, err := built("./delivery/agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link(t, program, filepath.Join(dir, "bin", "delivery-agent"))
+	const serve = "bin/handoff serve -c examples/delivery/handoff.yaml"
+	server := w.start(ctx, serve)
+	e := &example{base: "http://" + w.ports.Replace("127.0.0.1:8080"), name: "delivery", dir: dir}
+	c := e.client(t, a2a.BindingJSONRPC)
+	asked := send(t, c, client.NewMessage(a2a.Text("Book the earliest slot for PO-2026-0184 at the Semarang DC.")))
+	wantState(t, asked, a2a.StateInputRequired)
+	stream, err := c.SendStreamingMessage(ctx, &a2a.SendMessageRequest{Message: client.FollowUp(asked, a2a.Text("Dock 2, tail lift required."))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for {
+		event, err := stream.Next()
+		switch {
+		case errors.Is(err, client.ErrStreamCut):
+			w.start(ctx, serve)
+			if stream, err = stream.Resume(ctx); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		case errors.Is(err, io.EOF):
+		case err != nil:
+			t.Fatal(err)
+		}
+		if err != nil {
+			break
+		}
+		u := event.StatusUpdate
+		if u == nil || u.Status.Message == nil {
+			continue
+		}
+		if told = append(told, u.Status.Message.Text()); u.Status.Message.Text() == "Confirming dock 2 with the warehouse" {
+			_ = server.Process.Kill()
+			_ = server.Wait()
+		}
+	}
+	if !slices.Contains(told, "The dock is reserved already; confirming it") {
+		t.Errorf("the turn does not find what it has done: %q", told)
+	}
+	task, err := c.GetTask(ctx, &a2a.GetTaskRequest{ID: asked.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, task, a2a.StateCompleted)
+	var bookings int
+	if err := erp(t, e).QueryRow(`SELECT count(*) FROM booking WHERE purchase_order = 'PO-2026-0184'`).Scan(&bookings); err != nil || bookings != 1 {
+		t.Errorf("%d bookings: %v", bookings, err)
+	}
 }
 
 // Two orders want the last dock of the same time: one gets it, and the other is

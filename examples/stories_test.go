@@ -165,7 +165,7 @@ var elsewhere = map[string]string{
 }
 
 // start starts a program and returns when its node is ready.
-func (w *walker) start(ctx context.Context, line string) {
+func (w *walker) start(ctx context.Context, line string) *exec.Cmd {
 	w.t.Helper()
 	line += elsewhere[path.Base(line)]
 	cmd := w.shell(ctx, "exec "+line)
@@ -185,10 +185,11 @@ func (w *walker) start(ctx context.Context, line string) {
 		said.WriteString(lines.Text() + "\n")
 		if ready.MatchString(lines.Text()) {
 			go func() { _, _ = io.Copy(io.Discard, stderr) }()
-			return
+			return cmd
 		}
 	}
 	w.t.Fatalf("%s ended before it was ready:\n%s", line, &said)
+	return nil
 }
 
 func (w *walker) shell(ctx context.Context, line string) *exec.Cmd {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,11 @@ func newDemoCommand(a *app) *cobra.Command {
 finance's for the credit, and makes a draft of the order with a tool of the ERP system.
 People answer what is asked, and post what was drafted. All of that runs in this process
 and is removed at the end. On a terminal it runs on until Ctrl-C, with its console open
-and a question for you in the inbox.`,
+and a question for you in the inbox.
+
+The agent follows a plan that is fixed. With the address of an API like OpenAI's in
+HANDOFF_LLM_URL, such as http://127.0.0.1:11434/v1, it is the model HANDOFF_LLM_MODEL,
+with the key HANDOFF_LLM_KEY.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if child != "" {
@@ -48,6 +53,7 @@ and a question for you in the inbox.`,
 				o.Width = a.columns()
 				o.Color, o.Pace = noColor == "" && kind != "dumb", demoPace
 			}
+			o.Model = a.demoModel()
 			return a.demo(cmd.Context(), o)
 		},
 	}
@@ -62,6 +68,16 @@ and a question for you in the inbox.`,
 	_ = flags.MarkHidden("system")
 	_ = flags.MarkHidden("hold")
 	return cmd
+}
+
+// demoModel is the model that the environment names; nil: none.
+func (a *app) demoModel() *demo.Model {
+	address, _ := a.lookupEnv("HANDOFF_LLM_URL")
+	if address == "" {
+		return nil
+	}
+	name, _ := a.lookupEnv("HANDOFF_LLM_MODEL")
+	return &demo.Model{URL: address, Name: cmp.Or(name, "default")}
 }
 
 func (a *app) demo(ctx context.Context, o demo.Options) error {

@@ -35,6 +35,8 @@ type Options struct {
 	// Pace is how long the people of the story think.
 	Pace    time.Duration
 	Version string
+	// Model plans the purchase in place of the plan that is fixed.
+	Model *Model
 	// Child returns a program that calls RunChild.
 	Child func(dir string, hold bool) *exec.Cmd
 }
@@ -51,6 +53,11 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	p, open, err := settle(ctx, dir, o.Port)
 	if err != nil {
+		return err
+	}
+	p.Model = o.Model
+	if err := p.write(); err != nil {
+		closeAll(open)
 		return err
 	}
 	s := &story{o: &o, screen: newScreen(&o), place: p, record: newRecord(p)}

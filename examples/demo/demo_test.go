@@ -210,13 +210,30 @@ func onlooker(t *testing.T, dir string) *record {
 // answers settles the one item of an order that waits.
 func (r *record) answers(ctx context.Context, t *testing.T, number, path string, body any) {
 	t.Helper()
-	open, err := r.inbox(ctx, number, false)
+	open, err := r.waitsFor(ctx, number)
 	if err != nil || len(open) != 1 {
 		t.Fatalf("%d items of %s wait: %v", len(open), number, err)
 	}
 	if err := r.call(ctx, reader, "POST", "/inbox/"+open[0].ID+path, body, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// waitsFor returns what waits of an order.
+func (r *record) waitsFor(ctx context.Context, number string) (open []item, err error) {
+	var list struct {
+		Items []struct {
+			ID  string `json:"id"`
+			Ref string `json:"ref"`
+		} `json:"items"`
+	}
+	err = r.get(ctx, "/inbox", &list)
+	for _, i := range list.Items {
+		if i.Ref == number {
+			open = append(open, item{ID: i.ID})
+		}
+	}
+	return open, err
 }
 
 // started runs a demo until the test has seen enough.
@@ -280,6 +297,9 @@ func TestAnswerThatComesTooLate(t *testing.T) {
 	t.Parallel()
 	ctx, _ := bounded(t)
 	p, open, err := settle(ctx, t.TempDir(), 0)
+	if err == nil {
+		err = p.write()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +344,7 @@ func TestKeep(t *testing.T) {
 	out.wait(ctx, t, "Ctrl-C ends the demo.")
 	r := onlooker(t, dir)
 	for _, number := range []string{"PO-2026-0185", "PO-2026-0187"} {
-		if open, err := r.inbox(ctx, number, false); err != nil || len(open) != 1 {
+		if open, err := r.waitsFor(ctx, number); err != nil || len(open) != 1 {
 			t.Errorf("%d items of %s wait: %v", len(open), number, err)
 		}
 	}
@@ -358,7 +378,10 @@ func TestAChildThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ctx, _ := bounded(t)
-	_, open, err := settle(ctx, dir, 0)
+	p, open, err := settle(ctx, dir, 0)
+	if err == nil {
+		err = p.write()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

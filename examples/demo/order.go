@@ -32,10 +32,11 @@ type order struct {
 	given  time.Time
 	task   string // of the agent
 
-	state a2a.TaskState
-	open  []item // of the inbox
-	work  []*work
-	calls map[string]toolCall // by their arguments and tool
+	state  a2a.TaskState
+	answer string // that is an artifact
+	open   []item // of the inbox
+	work   []*work
+	calls  map[string]toolCall // by their arguments and tool
 
 	seq     int64           // of the last event of the task that was read
 	logged  int64           // the last entry of the audit log that was read
@@ -92,6 +93,11 @@ func (o *order) lookAtTask(ctx context.Context, r *record) error {
 	}
 	for _, e := range events {
 		o.seq = e.Seq
+		if a := e.Event.ArtifactUpdate; a != nil {
+			for _, p := range a.Artifact.Parts {
+				o.answer += p.Text
+			}
+		}
 		if e.Event.StatusUpdate == nil {
 			continue
 		}
@@ -101,12 +107,24 @@ func (o *order) lookAtTask(ctx context.Context, r *record) error {
 		case status.State == a2a.StateSubmitted:
 			o.add(line{at: o.given, who: o.by, color: yellow, what: "orders", text: o.text, part: stock})
 		case status.State.Terminal():
-			o.add(line{at: status.Timestamp, who: agent, what: ending(status.State), text: text})
+			o.add(line{at: status.Timestamp, who: agent, what: ending(status.State), text: cmp.Or(text, o.answer)})
 		case status.State == a2a.StateWorking && text != "":
-			o.add(line{at: status.Timestamp, who: agent, what: "finds", text: text})
+			o.add(found(status.Timestamp, text))
 		}
 	}
 	return nil
+}
+
+// found is a line of what the agent says on its way. A model says which tool it calls.
+func found(at time.Time, text string) line {
+	l := line{at: at, who: agent, what: "finds", text: text}
+	if strings.HasPrefix(text, "The model ") {
+		l.what = "says"
+	}
+	if strings.Contains(text, "draft_order") {
+		l.part = draft
+	}
+	return l
 }
 
 // ending is a word for the end of a task.
@@ -180,10 +198,10 @@ func (o *order) status(w *work, s *a2a.TaskStatus) {
 }
 
 func (o *order) lookAtInbox(ctx context.Context, r *record) (err error) {
-	if o.open, err = r.inbox(ctx, o.number, false); err != nil {
+	if o.open, err = r.inbox(ctx, o.task, false); err != nil {
 		return err
 	}
-	done, err := r.inbox(ctx, o.number, true)
+	done, err := r.inbox(ctx, o.task, true)
 	for _, i := range done {
 		if o.settled[i.ID] || i.By == "" {
 			continue

@@ -19,8 +19,11 @@ import (
 	"handoff.example/handoff/internal/store/sqlite"
 )
 
-//go:embed *.yaml
+//go:embed company.yaml supplier.yaml finance.yaml
 var configurations embed.FS
+
+//go:embed model.yaml
+var modelConfiguration []byte // goes on with that of the company
 
 // The parts of the system that listen. The first three are nodes.
 const (
@@ -57,6 +60,14 @@ type place struct {
 	Key     map[string]string `json:"key"`     // that opens a part, or that somebody has
 	Secret  map[string]string `json:"secret"`  // secret key of each node
 	Orders  int               `json:"orders"`  // that were given
+	Model   *Model            `json:"model,omitempty"`
+}
+
+// Model is one with the API of OpenAI's chat completions. Its key, if it wants one, is
+// in HANDOFF_LLM_KEY.
+type Model struct {
+	URL  string `json:"url"` // of the API, up to and with its version
+	Name string `json:"name"`
 }
 
 const placeFile = "demo.json"
@@ -92,7 +103,7 @@ func settle(ctx context.Context, dir string, port int) (p *place, open map[strin
 			return nil, nil, err
 		}
 	}
-	return p, open, p.write()
+	return p, open, nil
 }
 
 // read returns a place as it is kept, or one that is empty.
@@ -186,10 +197,16 @@ func (p *place) write() error {
 			values = append(values, "{"+name+of.suffix+"}", value)
 		}
 	}
+	if p.Model != nil {
+		values = append(values, "{model.url}", p.Model.URL, "{model.name}", p.Model.Name)
+	}
 	for _, node := range nodes {
 		text, err := configurations.ReadFile(node + ".yaml")
 		if err != nil {
 			return fmt.Errorf("read configuration: %w", err)
+		}
+		if node == company && p.Model != nil {
+			text = append(text, modelConfiguration...)
 		}
 		if err := os.WriteFile(p.configuration(node), []byte(strings.NewReplacer(values...).Replace(string(text))), 0o600); err != nil {
 			return fmt.Errorf("write configuration: %w", err)

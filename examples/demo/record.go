@@ -136,7 +136,7 @@ type item struct {
 	ID       string         `json:"id"`
 	Kind     string         `json:"kind"`
 	Agent    string         `json:"agent"`
-	Ref      string         `json:"ref"`
+	Task     string         `json:"task"`
 	Text     string         `json:"text"`
 	Schema   jsontext.Value `json:"schema"`
 	Created  time.Time      `json:"created"`
@@ -146,26 +146,19 @@ type item struct {
 	Words    string         `json:"words"`
 }
 
-// inbox are the items of a reference, which wait or were settled.
-func (r *record) inbox(ctx context.Context, ref string, settled bool) ([]item, error) {
+// inbox are the items of a task, which wait or were settled.
+func (r *record) inbox(ctx context.Context, task string, settled bool) ([]item, error) {
 	var list struct {
 		Items []item `json:"items"`
 	}
-	err := r.get(ctx, "/inbox?settled="+strconv.FormatBool(settled), &list)
-	var of []item
-	for _, i := range list.Items {
-		if i.Ref == ref {
-			of = append(of, i)
-		}
-	}
-	return of, err
+	err := r.get(ctx, "/inbox?settled="+strconv.FormatBool(settled)+"&task="+url.QueryEscape(task), &list)
+	return list.Items, err
 }
 
 // toolCall is a call that the gateway has let through.
 type toolCall struct {
 	ID        int64          `json:"id"`
 	At        time.Time      `json:"time"`
-	Subject   string         `json:"subject"`
 	Operation string         `json:"operation"`
 	Agent     string         `json:"agent"`
 	Target    string         `json:"target"`
@@ -174,12 +167,12 @@ type toolCall struct {
 	Content   jsontext.Value `json:"content"`
 }
 
-// toolCalls are the calls of an agent after one in the log, and where the log ends.
+// toolCalls are the calls of tools after one in the log, and where the log ends.
 func (r *record) toolCalls(ctx context.Context, after int64) (calls []toolCall, last int64, err error) {
 	var list struct {
 		Entries []toolCall `json:"entries"`
 	}
-	err = r.get(ctx, "/audit?limit=1000&subject="+agent+"&after="+strconv.FormatInt(after, 10), &list)
+	err = r.get(ctx, "/audit?limit=1000&after="+strconv.FormatInt(after, 10), &list)
 	for _, e := range list.Entries {
 		if after = e.ID; e.Operation == "tools/call" {
 			calls = append(calls, e)

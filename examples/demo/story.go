@@ -56,10 +56,13 @@ func (s *story) play(ctx context.Context) error {
 	if err := s.follow(ctx, o); err != nil {
 		return err
 	}
-	if o.state == a2a.StateCompleted || !s.o.Interactive {
-		if err := s.check(ctx, o); err != nil {
-			return err
-		}
+	err = s.check(ctx, o)
+	switch {
+	case err != nil && (s.o.Interactive || s.place.Model != nil): // it is what somebody wanted, or how a model is
+		s.screen.section("The purchase came to nothing", err.Error())
+	case err != nil:
+		return err
+	default:
 		if err := s.posting(ctx, o); err != nil {
 			return err
 		}
@@ -84,6 +87,9 @@ func (s *story) introduce() {
 	s.screen.title("400 units for Surabaya: a purchase by three agents, and the people between them")
 	s.screen.print("\n")
 	s.screen.pair("the company", "its agent procurement, a gateway for tools, a console")
+	if m := s.place.Model; m != nil {
+		s.screen.pair("  its agent", "is the model %s at %s", m.Name, m.URL)
+	}
 	s.screen.pair("  behind the gateway", "erp-read and erp-draft, two MCP servers of the ERP system")
 	s.screen.pair("  not behind it", "erp-post, which is for people: no agent can reach it")
 	s.screen.pair("the supplier", "another company; its agent quotes")
@@ -147,7 +153,7 @@ func (s *story) follow(ctx context.Context, o *order) error {
 			return err
 		}
 		if len(o.open) == 0 || len(o.waiting) > 0 {
-			if time.Now().After(deadline) {
+			if time.Now().After(deadline) && s.place.Model == nil {
 				return fmt.Errorf("nothing has happened to %s for %s: it is %s", o.number, longest, o.state)
 			}
 			continue

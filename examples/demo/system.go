@@ -144,8 +144,10 @@ func (s *system) startNodes(ctx context.Context, open map[string]net.Listener) e
 		if err != nil {
 			return err
 		}
-		if err := n.Handle(node.agent, node.card, node.run); err != nil {
-			return errors.Join(err, n.Shutdown(ctx))
+		if config.Agents[node.agent] == nil { // it is not a model
+			if err := n.Handle(node.agent, node.card, node.run); err != nil {
+				return errors.Join(err, n.Shutdown(ctx))
+			}
 		}
 		if node.name == company {
 			s.company = n
