@@ -1,9 +1,13 @@
 package console_test
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	handoff "handoff.example/handoff"
 )
@@ -99,6 +103,38 @@ func TestAFormIsCheckedFieldByField(t *testing.T) {
 	f.admin.follow(item, url.Values{"do": {"answer"}, "f0": {"DAP"}, "f1": {"400"}}).ok().says("The answer is sent")
 }
 
+// stockServer is a tool server that tells the stock of an article.
+func stockServer(t *testing.T) string {
+	t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: "erp", Version: "1"}, nil)
+	type asked struct {
+		SKU string `json:"sku" jsonschema:"the article"`
+	}
+	mcp.AddTool(s, &mcp.Tool{Name: "get_stock", Description: "Tells the stock of an article. <script>alert(1)</script>"}, func(_ context.Context, _ *mcp.CallToolRequest, q asked) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "20 of " + q.SKU}}}, nil, nil
+	})
+	server := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestAToolIsCalledWithItsForm(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, `mcp: {servers: {erp: {url: "`+stockServer(t)+`", tools: {get_stock: {role: caller}}}}}`)
+	f.admin.get("/console/tools").ok().says("get_stock", "Good", "allowed").lacks("<script>alert")
+	tool := "/console/tools/erp/get_stock"
+	f.admin.get(tool).ok().says("sku (required)", "the article", "Policy").lacks("<script>alert")
+	f.admin.post(tool, url.Values{"f0": {"BRG-0042"}}).ok().says("What came of the call", "20 of BRG-0042")
+	f.admin.post(tool, url.Values{"arguments": {`{"sku": "BRG-0043"}`}}).ok().says("20 of BRG-0043")
+	if got := f.admin.post(tool, url.Values{"arguments": {"[]"}}); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("arguments that are none: %d", got.status)
+	}
+	f.admin.get(tool + "?as=&role=none").ok().says("An anonymous caller")
+	if got := f.as("caller", "mara", "").post(tool, url.Values{"f0": {"x"}}); got.status != http.StatusForbidden {
+		t.Errorf("a caller calls a tool in the console: %d", got.status)
+	}
+}
+
 func TestPeersAreSeenByOperators(t *testing.T) {
 	t.Parallel()
 	far := startFixture(t, configuration, handoff.Options{})
@@ -113,4 +149,32 @@ func TestPeersAreSeenByOperators(t *testing.T) {
 	f.admin.follow(peer, url.Values{"do": {"unpin"}}).says("Any card")
 	f.admin.follow(peer, url.Values{"do": {"delegate"}, "ref": {"PO-2026-0184"}, "text": {"ask"}}).ok().says("The work is handed on")
 	f.admin.post(peer, url.Values{"do": {"delegate"}, "text": {" "}}).says("Write a message.")
+}
+
+func TestAgentsAreTried(t *testing.T) {
+	t.Parallel()
+	f := startFixture(t, formAgent, handoff.Options{})
+	f.admin.get("/console/agents").ok().says("Quote agent", "Quotes prices.")
+	f.admin.get("/console/agents/quote").ok().says("Try it", "Quotes a price.", "400 units of BRG-0042", "JSONRPC")
+	f.admin.follow("/console/agents/quote", url.Values{"text": {"hello"}}).ok().says("The message is sent", "Where to?")
+	f.as("viewer", "vera", "").get("/console/agents/quote").ok().lacks("Try it")
+	if got := f.as("viewer", "vic", "").post("/console/agents/quote", url.Values{"text": {"hello"}}); got.status != http.StatusUnprocessableEntity && got.status != http.StatusForbidden {
+		t.Errorf("a viewer sends: %d", got.status)
+	}
+	if got := f.admin.get("/console/agents/nobody"); got.status != http.StatusNotFound {
+		t.Errorf("an unknown agent: %d", got.status)
+	}
+}
+
+func TestToolsWebhooksAndAuditAreShown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.admin.get("/console/tools").ok().says("no tool servers")
+	f.admin.get("/console/webhooks").ok().says("Nobody has asked")
+	f.admin.get("/console/audit").ok().says("Audit")
+	for _, path := range []string{"/console/tools", "/console/audit"} {
+		if got := f.as("caller", "mara", "").get(path); got.status != http.StatusForbidden {
+			t.Errorf("a caller sees %s: %d", path, got.status)
+		}
+	}
 }
