@@ -30,8 +30,9 @@ type httpServer struct {
 	*target
 	url    string
 	client *http.Client
-	fixed  http.Header // of every request
-	login  credentials // nil: none but what is fixed
+	plain  *netguard.Plain // for what it can post; nil: nothing
+	fixed  http.Header     // of every request
+	login  credentials     // nil: none but what is fixed
 	tools  toolbox
 	era    *eraMemory
 	legacy *sessions
@@ -191,6 +192,13 @@ func (h *httpServer) credentialError(err error) error {
 
 // send sends a request once.
 func (h *httpServer) send(ctx context.Context, method string, body []byte, header http.Header) (*http.Response, error) {
+	if h.plain != nil && method == http.MethodPost && len(body) <= netguard.PlainBytes {
+		response, err := h.post(ctx, body, header)
+		if err != nil || response.StatusCode/100 != 3 {
+			return response, err
+		}
+		closeBody(response) // the server has not taken the request
+	}
 	var written atomic.Bool
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { written.Store(true) }}
 	var content io.Reader
@@ -210,6 +218,21 @@ func (h *httpServer) send(ctx context.Context, method string, body []byte, heade
 		return nil, h.unavailable(err)
 	}
 	return nil, h.lost(err)
+}
+
+// post sends a small message to a server without TLS.
+func (h *httpServer) post(ctx context.Context, body []byte, header http.Header) (*http.Response, error) {
+	response, sent, err := h.plain.Post(ctx, header, body, mcp.HeaderSession)
+	switch {
+	case err == nil:
+		if response.StatusCode/100 != 2 {
+			response.Request = &http.Request{Method: http.MethodPost, Header: header}
+		}
+		return response, nil
+	case sent:
+		return nil, h.lost(err)
+	}
+	return nil, h.unavailable(err)
 }
 
 // redirects follows those to the same origin that keep the method. Others would

@@ -248,7 +248,7 @@ func (s *Servers) makeHTTP(t *target, c *config.MCPServer) (speaker, error) {
 	}
 	client := s.opts.Guard.Configured(o)
 	client.CheckRedirect = redirects
-	h := &httpServer{target: t, url: c.URL, client: client, fixed: fixedHeader(c), era: newEra(string(c.Revision))}
+	h := &httpServer{target: t, url: c.URL, client: client, plain: s.opts.Guard.ConfiguredPlain(c.URL, o), fixed: fixedHeader(c), era: newEra(string(c.Revision))}
 	if o := c.Auth.OAuth; o != nil {
 		one := newLogin(h, o, s.opts.Login, s.opts.Guard)
 		s.opts.Login.add(one)
@@ -276,6 +276,9 @@ func fixedHeader(c *config.MCPServer) http.Header {
 func (h *httpServer) close(ctx context.Context) {
 	h.legacy.close(ctx)
 	h.client.CloseIdleConnections()
+	if h.plain != nil {
+		h.plain.Close()
+	}
 }
 
 func (h *httpServer) describe(s *State) {
