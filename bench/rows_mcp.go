@@ -71,6 +71,9 @@ func benchMCP(ctx context.Context, s scale) ([]row, error) {
 		{"a small result as an event, 32 connections", "tools/call", "sse", 32, n, ""},
 		{"tools/list of 100 tools, 32 connections", "tools/list", "", 32, n / 10, ""},
 	}
+	if os.Getenv("SMALL") != "" {
+		loads = loads[:2]
+	}
 	var rows []row
 	for _, l := range loads {
 		runs := map[string][]mcpRun{}
