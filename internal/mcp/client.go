@@ -32,7 +32,7 @@ func ParseCapabilities(value jsontext.Value) Capabilities {
 		Extensions map[string]jsontext.Value `json:"extensions"`
 	}
 	c := Capabilities{Raw: value}
-	if value == nil || json.Unmarshal(value, &raw) != nil {
+	if value == nil || string(value) == "{}" || json.Unmarshal(value, &raw) != nil {
 		return c
 	}
 	if e := raw.Elicitation; e != nil {

@@ -32,6 +32,9 @@ const (
 	HeaderName        = "Mcp-Name"
 	HeaderParamPrefix = "Mcp-Param-"
 	HeaderSession     = "Mcp-Session-Id" // legacy
+
+	// KeyVersion is HeaderVersion as it stands in an http.Header.
+	KeyVersion = "Mcp-Protocol-Version"
 )
 
 // Methods.

@@ -36,9 +36,17 @@ type Message struct {
 	ResultType string
 
 	idAt    Span
+	named   string   // what the Name says
 	members []member // of params or of the result
 	meta    []member // of _meta
+	few     [manyMembers + manyMeta]member
 }
+
+// So many members need no memory of their own.
+const (
+	manyMembers = 5
+	manyMeta    = 3
+)
 
 // member is a member of an object.
 type member struct {
@@ -191,7 +199,7 @@ func (s *scanner) parts(m *Message) error {
 		return Errorf(CodeInvalidRequest, "The %s are not an object", what)
 	}
 	var err error
-	if m.members, err = s.within(m.Body, of); err != nil {
+	if m.members, err = s.within(m.Body, of, m.few[:0:manyMembers]); err != nil {
 		return malformed(err)
 	}
 	name := nameParams[m.Method]
@@ -216,11 +224,11 @@ func (s *scanner) parts(m *Message) error {
 			}
 		}
 		if name != "" && p.name == name && m.Body[value.Start] == '"' {
-			m.Name = value
+			m.Name, m.named = value, stringOf(m.Body[value.Start:value.End])
 		}
 	}
 	if !m.Meta.IsZero() {
-		if m.meta, err = s.within(m.Body, m.Meta); err != nil {
+		if m.meta, err = s.within(m.Body, m.Meta, m.few[manyMembers:manyMembers]); err != nil {
 			return malformed(err)
 		}
 	}
@@ -232,10 +240,10 @@ func (e *Error) with400() *Error {
 	return e
 }
 
-// within returns the members of an object that was found valid.
-func (s *scanner) within(body []byte, of Span) ([]member, error) {
+// within appends the members of an object that was found valid.
+func (s *scanner) within(body []byte, of Span, list []member) ([]member, error) {
 	s.read(body[of.Start:of.End])
-	list, err := s.object(make([]member, 0, 4))
+	list, err := s.object(list)
 	for i := range list {
 		list[i].from += of.Start
 		list[i].end += of.Start
@@ -253,7 +261,7 @@ func (s *scanner) object(list []member) ([]member, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := member{name: nameText(name)}
+		p := member{name: stringOf(name)}
 		value, err := s.dec.ReadValue()
 		if err != nil {
 			return nil, err
@@ -266,36 +274,31 @@ func (s *scanner) object(list []member) ([]member, error) {
 	return list, err
 }
 
-// nameText returns the name that is quoted, without allocating where it is a common
-// one.
-func nameText(quoted []byte) string {
-	if len(quoted) > 2 {
-		if name, ok := common[string(quoted[1:len(quoted)-1])]; ok {
-			return name
-		}
-	}
-	return stringOf(quoted)
-}
-
-// common are names that messages have, by themselves.
+// common are texts that messages have, by themselves.
 var common = func() map[string]string {
 	names := map[string]string{}
 	for _, name := range []string{
 		"jsonrpc", "id", "method", "params", "result", "error", "name", "uri", "taskId", "arguments", "_meta", "resultType", "cursor",
 		"content", "structuredContent", "isError", "requestState", "inputResponses", "inputRequests", "tools", "ttlMs", "cacheScope", "nextCursor",
 		MetaVersion, MetaCapabilities, MetaClient, MetaLogLevel, MetaServer, MetaSubscription, MetaProgress, MetaTraceparent, MetaTracestate, MetaKey,
+		"2.0", Modern, ResultComplete, ResultInputRequired, ResultTask,
+		MethodCallTool, MethodListTools, MethodGetPrompt, MethodReadResource, MethodGetTask, NotifyProgress, NotifyMessage,
 	} {
 		names[name] = name
 	}
 	return names
 }()
 
-// stringOf returns a JSON string, or "" for another value.
+// stringOf returns a JSON string, or "" for another value. It allocates nothing for a
+// common one.
 func stringOf(text []byte) string {
 	if len(text) < 2 || text[0] != '"' {
 		return ""
 	}
 	if plain := text[1 : len(text)-1]; bytes.IndexByte(plain, '\\') < 0 {
+		if one, ok := common[string(plain)]; ok {
+			return one
+		}
 		return string(plain)
 	}
 	plain, err := jsontext.AppendUnquote(nil, text)
@@ -329,7 +332,7 @@ func (m *Message) Text(s Span) jsontext.Value {
 }
 
 // NameValue returns what Mcp-Name carries, or "".
-func (m *Message) NameValue() string { return stringOf(m.Text(m.Name)) }
+func (m *Message) NameValue() string { return m.named }
 
 // Param returns a member of the params, or of the result of a response; nil: none.
 func (m *Message) Param(key string) jsontext.Value { return m.find(m.members, key) }

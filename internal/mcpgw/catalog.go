@@ -316,11 +316,18 @@ func (d *Directory) target(s *shelf, shown *view, v View, method, name string) *
 	if it == nil {
 		return nil
 	}
-	t := &Target{Server: s.sources[it.server].server, Name: it.name, Exposed: it.exposed, Rules: &rules{dir: d, caller: v.Caller, item: it}}
-	if it.kind == listTools || it.kind == listPrompts {
-		t.Definition = it.text
+	both := &struct { // which are made for every call
+		Target
+		rules
+	}{
+		Target{Server: s.sources[it.server].server, Name: it.name, Exposed: it.exposed},
+		rules{dir: d, caller: v.Caller, item: it},
 	}
-	return t
+	both.Rules = &both.rules
+	if it.kind == listTools || it.kind == listPrompts {
+		both.Definition, both.Params = it.text, it.params
+	}
+	return &both.Target
 }
 
 // May reports whether the caller may hear of a change. What it may not read it
@@ -438,22 +445,33 @@ func (d *Directory) snapshots(ctx context.Context, s *shelf, v View, g group, w 
 	sources := s.of(v.Endpoint)
 	kinds := g.kinds()
 	snaps = make([]*snapshot, len(sources)*len(kinds))
-	var wait sync.WaitGroup
+	missing := false
 	for i, src := range sources {
 		for j, kind := range kinds {
-			at := i*len(kinds) + j
-			if known := src.peek(kind, v.Caller, w); known != nil {
-				snaps[at] = known
-				continue
-			}
-			wait.Go(func() { snaps[at] = src.get(ctx, kind, v.Caller, w) })
+			known := src.peek(kind, v.Caller, w)
+			snaps[i*len(kinds)+j] = known
+			missing = missing || known == nil
 		}
 	}
-	wait.Wait()
+	if missing {
+		fetch(ctx, sources, kinds, v.Caller, w, snaps)
+	}
 	for _, snap := range snaps {
 		private = private || snap.private
 	}
 	return snaps, private
+}
+
+// fetch gets what is missing of the snapshots.
+func fetch(ctx context.Context, sources []*source, kinds []listKind, caller *auth.Principal, w want, snaps []*snapshot) {
+	var wait sync.WaitGroup
+	for at := range snaps {
+		if snaps[at] == nil {
+			src, kind := sources[at/len(kinds)], kinds[at%len(kinds)]
+			wait.Go(func() { snaps[at] = src.get(ctx, kind, caller, w) })
+		}
+	}
+	wait.Wait()
 }
 
 // byPriority orders servers by who is asked first.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/mcpgw/policy"
 )
 
@@ -36,7 +37,8 @@ type entry struct {
 	readOnly, idempotent bool
 	template             *uriTemplate
 
-	input func() (*policy.Schema, error) // compiled when it is first needed
+	params []mcp.Param                    // arguments of a tool that go into headers
+	input  func() (*policy.Schema, error) // compiled when it is first needed
 }
 
 // readEntry reads a definition. A reason says why clients cannot see it.
@@ -80,6 +82,7 @@ func readEntry(kind listKind, text jsontext.Value) (e *entry, reason string) {
 		if reason := badInput(raw.Input); reason != "" {
 			return e, reason
 		}
+		e.params, _ = mcp.ParamsOf(raw.Input) // servers over HTTP do not list one where they are wrong
 		input := slices.Clone(raw.Input)
 		e.input = sync.OnceValues(func() (*policy.Schema, error) { return policy.CompileSchema(input) })
 	case listTemplates:

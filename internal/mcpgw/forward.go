@@ -18,13 +18,13 @@ type call struct {
 	method  string
 	target  *Target
 	message *mcp.Message // to hand on; nil: that of the exchange
-	free    []func()
+	free    func() // gives back what the call has taken; nil: nothing
 }
 
 // release gives back what the call has taken.
 func (c *call) release() {
-	for _, f := range c.free {
-		f()
+	if c.free != nil {
+		c.free()
 	}
 	c.free = nil
 }
@@ -50,7 +50,7 @@ func (x *exchange) admit(method, name string) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.free = append(c.free, release)
+	c.free = release
 	return c, nil
 }
 

@@ -79,6 +79,8 @@ type Target struct {
 	// Definition is that of the tool or prompt as the client sees it; nil where there
 	// is none, as for a resource.
 	Definition jsontext.Value
+	// Params are the arguments of the tool that go into headers.
+	Params []mcp.Param
 	// Local, when it is set, answers in place of the server: a tool of the gateway's
 	// own, such as find_tools. The params are those of the call. Answer is the result,
 	// or else Redirect is the call that is meant (call_tool), which is begun anew with

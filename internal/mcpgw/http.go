@@ -146,7 +146,7 @@ func EndpointOf(path string) (Endpoint, bool) {
 // ServeHTTP serves a request to an endpoint.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{h: h, w: w, r: r, began: time.Now(), id: auth.RequestID(r.Header["X-Request-Id"])}
-	w.Header().Set("X-Request-Id", x.id)
+	w.Header()["X-Request-Id"] = []string{x.id}
 	defer x.end()
 	if r.ContentLength != 0 && h.opts.BodyTimeout > 0 {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.opts.BodyTimeout))
@@ -262,9 +262,8 @@ type exchange struct {
 // read reads the body, within its bounds.
 func (x *exchange) read(buf []byte) ([]byte, error) {
 	limit := x.h.opts.BodyBytes
-	tooLarge := &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "The message is larger than " + strconv.FormatInt(limit, 10) + " bytes", Status: http.StatusRequestEntityTooLarge}
 	if x.r.ContentLength > limit {
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
 	if encoding := x.r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return nil, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "Compressed messages are not accepted", Status: http.StatusUnsupportedMediaType}
@@ -280,7 +279,7 @@ func (x *exchange) read(buf []byte) ([]byte, error) {
 		buf = buf[:len(buf)+n]
 		switch {
 		case int64(len(buf)) > limit:
-			return nil, tooLarge
+			return nil, tooLarge(limit)
 		case err == io.EOF:
 			_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
 			return buf, nil
@@ -290,6 +289,10 @@ func (x *exchange) read(buf []byte) ([]byte, error) {
 			return nil, &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "The message broke off", Status: http.StatusBadRequest, Err: err}
 		}
 	}
+}
+
+func tooLarge(limit int64) error {
+	return &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "The message is larger than " + strconv.FormatInt(limit, 10) + " bytes", Status: http.StatusRequestEntityTooLarge}
 }
 
 // messageID is the id of the message, nil where it could not be read.
@@ -403,18 +406,42 @@ func (x *exchange) refuseScopes(e *ScopeError) {
 // send writes a whole answer.
 func (x *exchange) send(status int, kind string, body []byte) {
 	header := x.w.Header()
-	if header["Cache-Control"] == nil {
-		header.Set("Cache-Control", "no-store")
-	}
 	if kind != "" {
-		header.Set("Content-Type", kind)
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Content-Length", strconv.Itoa(len(body)))
+		describe(header, kind, int64(len(body)))
+	}
+	if header["Cache-Control"] == nil {
+		header["Cache-Control"] = noStore
 	}
 	x.status = status
 	x.w.WriteHeader(status)
 	if body != nil {
 		_, _ = x.w.Write(body) // when it fails, nobody is there to hear of it
+	}
+}
+
+// Values of headers that many answers share. They have no room for another value, so
+// that nobody can add one.
+var (
+	noStore    = []string{"no-store"}
+	noSniff    = []string{"nosniff"}
+	typeJSON   = []string{"application/json"}
+	typeEvents = []string{"text/event-stream"}
+)
+
+// describe writes what an answer is into its header. A length below zero is not
+// known.
+func describe(header http.Header, kind string, length int64) {
+	switch kind {
+	case typeJSON[0]:
+		header["Content-Type"] = typeJSON
+	case typeEvents[0]:
+		header["Content-Type"] = typeEvents
+	default:
+		header["Content-Type"] = []string{kind}
+	}
+	header["X-Content-Type-Options"] = noSniff
+	if length >= 0 {
+		header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
 }
 

@@ -276,7 +276,7 @@ func (x *exchange) subscription(m *mcp.Message) {
 
 // legacyMethod serves GET and DELETE, which only sessions have (LEG-02, LEG-03).
 func (x *exchange) legacyMethod() {
-	version := x.r.Header.Get(mcp.HeaderVersion)
+	version := x.r.Header.Get(mcp.KeyVersion)
 	if len(x.h.legacy) == 0 || mcp.IsModern(version) { // TRN-31
 		x.notAllowed()
 		return

@@ -19,12 +19,12 @@ func (x *exchange) post() {
 		return
 	}
 	for name, values := range x.r.Header {
-		if strings.HasPrefix(strings.ToLower(name), "mcp-") && len(values) > 1 { // SEC-08
+		if len(values) > 1 && strings.HasPrefix(strings.ToLower(name), "mcp-") { // SEC-08
 			x.refuseAfterBody(mcp.Errorf(mcp.CodeHeaderMismatch, "The header %s stands there twice", clip(name, 100)))
 			return
 		}
 	}
-	version := x.r.Header.Get(mcp.HeaderVersion)
+	version := x.r.Header.Get(mcp.KeyVersion)
 	switch {
 	case mcp.IsModern(version), version == "" && x.r.Header.Get(mcp.HeaderMethod) != "":
 		x.modern(version)
@@ -35,8 +35,7 @@ func (x *exchange) post() {
 
 // checkTypes checks what the client sends, and what it takes (TRN-04).
 func (x *exchange) checkTypes() error {
-	kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
+	if !isJSON(x.r.Header.Get("Content-Type")) {
 		return &mcp.Error{Code: mcp.CodeInvalidRequest, Message: "Send application/json", Status: http.StatusUnsupportedMediaType}
 	}
 	if accept := x.r.Header["Accept"]; len(accept) > 0 && !takes(accept, "application/json") && !takes(accept, "text/event-stream") {
@@ -45,7 +44,21 @@ func (x *exchange) checkTypes() error {
 	return nil
 }
 
+func isJSON(contentType string) bool {
+	if contentType == "application/json" {
+		return true
+	}
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && kind == "application/json"
+}
+
+// takesAll is what clients of MCP write, all of them (TRN-04).
+const takesAll = "application/json, text/event-stream"
+
 func takes(accept []string, kind string) bool {
+	if len(accept) == 1 && accept[0] == takesAll && (kind == "application/json" || kind == "text/event-stream") {
+		return true
+	}
 	family, _, _ := strings.Cut(kind, "/")
 	for _, line := range accept {
 		for one := range strings.SplitSeq(line, ",") {

@@ -3,7 +3,6 @@ package mcpgw
 import (
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -51,10 +50,9 @@ func (s *sink) begin() {
 	}
 	s.begun = true
 	header := s.x.w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-store")
+	describe(header, typeEvents[0], -1)
+	header["Cache-Control"] = noStore
 	header.Set("X-Accel-Buffering", "no")
-	header.Set("X-Content-Type-Options", "nosniff")
 	s.x.status = http.StatusOK
 	s.x.w.WriteHeader(http.StatusOK)
 }
@@ -182,12 +180,8 @@ func (s *sink) copy(body io.Reader, length int64) (done bool, err error) {
 	s.end()
 	s.mu.Unlock()
 	header := s.x.w.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	if length >= 0 {
-		header.Set("Content-Length", strconv.FormatInt(length, 10))
-	}
+	describe(header, typeJSON[0], length)
+	header["Cache-Control"] = noStore
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
 	s.x.status = http.StatusOK

@@ -17,11 +17,14 @@ import (
 // begin begins the span of a call, as a part of the trace that the message names,
 // or else the request (OBS-02; MCP basic/index §OpenTelemetry trace context).
 func (x *exchange) begin(c *call) {
-	carrier := propagation.MapCarrier{"traceparent": x.r.Header.Get("Traceparent"), "tracestate": x.r.Header.Get("Tracestate")}
-	if parent := x.message.MetaString(mcp.MetaTraceparent); isTraceparent(parent) {
-		carrier = propagation.MapCarrier{"traceparent": parent, "tracestate": x.message.MetaString(mcp.MetaTracestate)}
+	ctx := x.ctx()
+	parent, state := x.r.Header.Get("Traceparent"), x.r.Header.Get("Tracestate")
+	if said := x.message.MetaString(mcp.MetaTraceparent); isTraceparent(said) {
+		parent, state = said, x.message.MetaString(mcp.MetaTracestate)
 	}
-	ctx := propagation.TraceContext{}.Extract(x.ctx(), carrier)
+	if parent != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": state})
+	}
 	x.trace = trace.SpanContextFromContext(ctx)
 	if x.h.opts.Tracer == nil {
 		return

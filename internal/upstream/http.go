@@ -107,7 +107,7 @@ func (h *httpServer) modern(ctx context.Context, r *Request) (Answer, error) {
 // header returns the header of a request (TRN-14, TRN-19 to TRN-22, XMH-05).
 func (h *httpServer) header(m *mcp.Message, from http.Header) http.Header {
 	header := h.base(from)
-	header.Set(mcp.HeaderVersion, mcp.Modern)
+	header.Set(mcp.KeyVersion, mcp.Modern)
 	header.Set(mcp.HeaderMethod, m.Method)
 	if mcp.NameParam(m.Method) != "" {
 		header.Set(mcp.HeaderName, mcp.EscapeHeader(m.NameValue()))

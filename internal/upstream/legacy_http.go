@@ -123,7 +123,7 @@ func (l *httpLink) header(from http.Header) http.Header {
 		header.Set(mcp.HeaderSession, l.id)
 	}
 	if l.s.revision != "" {
-		header.Set(mcp.HeaderVersion, l.s.revision)
+		header.Set(mcp.KeyVersion, l.s.revision)
 	}
 	return header
 }

@@ -9,14 +9,11 @@ import (
 )
 
 // CheckParamHeaders holds the headers of a client against the arguments of its call,
-// as the schema of the tool has them (XMH-06). A header that is missing, that stands
+// as the tool has them (XMH-06). A header that is missing, that stands
 // where there is no argument, or that says something else is CodeHeaderMismatch.
-func CheckParamHeaders(schema, args jsontext.Value, header http.Header) error {
-	params, err := mcp.ParamsOf(schema)
-	if err != nil {
-		return nil // a tool that is not listed over HTTP
-	}
-	for _, p := range params {
+func CheckParamHeaders(params []mcp.Param, args jsontext.Value, header http.Header) error {
+	for i := range params {
+		p := &params[i]
 		given := header.Values(p.Header())
 		want, there := p.Argument(args)
 		if !there && len(given) == 0 {
