@@ -187,12 +187,43 @@ func rowOf(e *Entry) store.AuditRow {
 		e.Content = fmt.Appendf(nil, `{"bytes":%d}`, len(e.Content))
 	}
 	e.At = e.At.UTC().Truncate(time.Millisecond)
+	if e.Content == nil {
+		return store.AuditRow{At: e.At, Subject: e.Subject, Task: e.Task, Body: appendEntry(make([]byte, 0, 384), e)}
+	}
 	body, err := json.Marshal(e, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	if err != nil {
 		e.Content = nil // everything else is text
 		body, _ = json.Marshal(e, jsontext.AllowInvalidUTF8(true))
 	}
 	return store.AuditRow{At: e.At, Subject: e.Subject, Task: e.Task, Body: body}
+}
+
+// appendEntry appends an entry without content as it is marshaled.
+func appendEntry(dst []byte, e *Entry) []byte {
+	dst = append(e.At.AppendFormat(append(dst, `{"time":"`...), time.RFC3339Nano), '"')
+	add := func(name, value string, always bool) {
+		if value != "" || always {
+			dst = append(append(append(dst, `,"`...), name...), `":`...)
+			dst, _ = jsontext.AppendQuote(dst, value) // which mends what is not UTF-8
+		}
+	}
+	add("tenant", e.Tenant, false)
+	add("subject", e.Subject, false)
+	add("issuer", e.Issuer, false)
+	add("key", e.Key, false)
+	add("role", e.Role, true)
+	add("address", e.Address, false)
+	add("operation", e.Operation, true)
+	add("binding", e.Binding, true)
+	add("version", e.Version, false)
+	add("agent", e.Agent, false)
+	add("task", e.Task, false)
+	add("context", e.Context, false)
+	add("target", e.Target, false)
+	add("result", e.Result, true)
+	add("request", e.Request, true)
+	add("trace", e.Trace, false)
+	return append(dst, '}')
 }
 
 func (l *Log) held() int {

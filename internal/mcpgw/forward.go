@@ -18,7 +18,7 @@ type call struct {
 	method  string
 	target  *Target
 	message *mcp.Message // to hand on; nil: that of the exchange
-	free    func() // gives back what the call has taken; nil: nothing
+	free    func()       // gives back what the call has taken; nil: nothing
 }
 
 // release gives back what the call has taken.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -29,7 +30,20 @@ type events struct {
 }
 
 func newEvents(body io.Reader, most int64) *events {
-	return &events{in: bufio.NewReaderSize(body, 16<<10), most: most}
+	in := eventReaders.Get().(*bufio.Reader)
+	in.Reset(body)
+	return &events{in: in, most: most}
+}
+
+var eventReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
+
+// release gives back what reading has taken. What was read stays valid.
+func (e *events) release() {
+	if in := e.in; in != nil {
+		e.in = nil
+		in.Reset(nil)
+		eventReaders.Put(in)
+	}
 }
 
 var errEventSize = errors.New("an event of the stream is too large")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/http/httptrace"
@@ -31,7 +32,7 @@ type httpServer struct {
 	url    string
 	client *http.Client
 	plain  *netguard.Plain // for what it can post; nil: nothing
-	fixed  http.Header     // of every request
+	fixed  http.Header     // of every request, and not to be changed
 	login  credentials     // nil: none but what is fixed
 	tools  toolbox
 	era    *eraMemory
@@ -107,10 +108,11 @@ func (h *httpServer) modern(ctx context.Context, r *Request) (Answer, error) {
 // header returns the header of a request (TRN-14, TRN-19 to TRN-22, XMH-05).
 func (h *httpServer) header(m *mcp.Message, from http.Header) http.Header {
 	header := h.base(from)
-	header.Set(mcp.KeyVersion, mcp.Modern)
-	header.Set(mcp.HeaderMethod, m.Method)
+	values := [2]string{m.Method}
+	header[mcp.KeyVersion], header[mcp.HeaderMethod] = modernOnly, values[:1:1]
 	if mcp.NameParam(m.Method) != "" {
-		header.Set(mcp.HeaderName, mcp.EscapeHeader(m.NameValue()))
+		values[1] = mcp.EscapeHeader(m.NameValue())
+		header[mcp.HeaderName] = values[1:2:2]
 	}
 	if m.Method == mcp.MethodCallTool {
 		if params := h.tools.params(m.NameValue()); params != nil {
@@ -124,23 +126,18 @@ func (h *httpServer) header(m *mcp.Message, from http.Header) http.Header {
 // client's own header nothing but arguments and trace context (AUT-07, TRN-28,
 // OBS-03).
 func (h *httpServer) base(from http.Header) http.Header {
-	header := h.fixed.Clone()
-	if header == nil {
-		header = http.Header{}
-	}
+	header := maps.Clone(h.fixed)
 	for name, values := range from {
 		name = http.CanonicalHeaderKey(name)
 		if len(values) > 0 && (strings.HasPrefix(name, mcp.HeaderParamPrefix) || name == "Traceparent" || name == "Tracestate") {
 			header[name] = values[:1:1]
 		}
 	}
-	header.Set("Content-Type", typeJSON)
-	header.Set("Accept", typeJSON+", "+typeEvents)
-	// What comes is handed on as it is, and its size is what counts.
-	header.Set("Accept-Encoding", "identity")
-	header.Set("User-Agent", "handoff")
 	return header
 }
+
+// modernOnly is the value of a header. It has no room for another.
+var modernOnly = []string{mcp.Modern}
 
 // exchange sends one message. An error of the server that comes with a status of
 // its own is a response like others; the rest is an *Error that says whether the
@@ -258,7 +255,11 @@ func closeBody(r *http.Response) {
 
 // mediaType returns the type of a body without its parameters.
 func mediaType(r *http.Response) string {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	text := r.Header.Get("Content-Type")
+	if text == typeJSON || text == typeEvents {
+		return text
+	}
+	kind, _, err := mime.ParseMediaType(text)
 	if err != nil {
 		return ""
 	}

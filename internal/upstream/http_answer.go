@@ -27,25 +27,16 @@ func (a *httpAnswer) document() (Answer, error) {
 	if length > a.h.resultBytes {
 		return nil, a.h.badAnswer(&netguard.TooLargeError{Limit: a.h.resultBytes})
 	}
-	d := &document{httpAnswer: a, length: length, rest: netguard.MaxBytes(a.response.Body, a.h.resultBytes)}
-	size := int64(512)
-	if length >= 0 {
-		size = min(length, maxHead)
+	d := &document{httpAnswer: a, length: length}
+	whole, err := d.begin()
+	if err == nil && !whole && a.request.Method == mcp.MethodListTools { // what is in it is needed
+		whole, err = true, d.whole()
 	}
-	head := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	n, err := io.CopyN(head, d.rest, maxHead+1)
-	d.head = head.Bytes()
-	switch {
-	case err == nil && a.request.Method == mcp.MethodListTools:
-		if err = d.whole(); err != nil { // what is in it is needed
-			return nil, a.fail(err)
-		}
-	case err == nil:
-		return d, nil
-	case err != io.EOF:
+	if err != nil {
 		return nil, a.fail(err)
-	case length >= 0 && n != length:
-		return nil, a.fail(io.ErrUnexpectedEOF)
+	}
+	if !whole {
+		return d, nil
 	}
 	if err := d.read(); err != nil {
 		return nil, err
@@ -54,6 +45,32 @@ func (a *httpAnswer) document() (Answer, error) {
 		return &said{left: []*mcp.Message{d.message}}, a.Close()
 	}
 	return d, nil
+}
+
+// begin reads a small document, or the head of a larger one.
+func (d *document) begin() (whole bool, err error) {
+	if d.length >= 0 && d.length <= maxHead {
+		d.head = make([]byte, d.length)
+		if _, err = io.ReadFull(d.response.Body, d.head); err == io.EOF && d.length > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return true, err
+	}
+	d.rest = netguard.MaxBytes(d.response.Body, d.h.resultBytes)
+	size := int64(512)
+	if d.length > 0 {
+		size = maxHead
+	}
+	head := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	n, err := io.CopyN(head, d.rest, maxHead+1)
+	d.head = head.Bytes()
+	if err != io.EOF {
+		return false, err
+	}
+	if d.length >= 0 && n != d.length {
+		return false, io.ErrUnexpectedEOF
+	}
+	return true, nil
 }
 
 // whole reads what is left.
@@ -215,6 +232,7 @@ func (a *eventAnswer) Close() error {
 		stop := time.AfterFunc(drainTime, func() { a.end(nil) })
 		io.CopyN(io.Discard, a.response.Body, 4<<10) //nolint:errcheck // it is closed in any case
 		stop.Stop()
+		a.events.release()
 	}
 	return a.httpAnswer.Close()
 }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -270,6 +271,11 @@ func fixedHeader(c *config.MCPServer) http.Header {
 	if b := c.Auth.Basic; b != nil {
 		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(b.User+":"+b.Password.Reveal())))
 	}
+	header.Set("Content-Type", typeJSON)
+	header.Set("Accept", typeJSON+", "+typeEvents)
+	// What comes is handed on as it is, and its size is what counts.
+	header.Set("Accept-Encoding", "identity")
+	header.Set("User-Agent", "handoff")
 	return header
 }
 
@@ -412,7 +418,24 @@ type watchedRaw struct {
 // Raw returns the document.
 func (w *watchedRaw) Raw() (io.Reader, int64) {
 	body, length := w.raw.Raw()
-	return &watchedReader{w.watched, body}, length
+	reader := watchedReader{w.watched, body}
+	if whole, ok := body.(*bytes.Reader); ok {
+		return &watchedWhole{reader, whole}, length
+	}
+	return &reader, length
+}
+
+// watchedWhole is a document that was read already, and is written with one call.
+type watchedWhole struct {
+	watchedReader
+	whole *bytes.Reader
+}
+
+// WriteTo writes the document.
+func (r *watchedWhole) WriteTo(w io.Writer) (int64, error) {
+	n, err := r.whole.WriteTo(w)
+	r.w.finished(r.w.ctx, nil, "raw")
+	return n, err
 }
 
 type watchedReader struct {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -181,10 +182,14 @@ func idempotent(method string) bool {
 // patience ends a call that takes too long: until its answer, where progress
 // begins the time anew, and altogether (CAN-03).
 type patience struct {
-	answer time.Duration
-	end    context.CancelCauseFunc
-	soft   *time.Timer
-	hard   *time.Timer
+	answer, most time.Duration // 0: no most
+	end          context.CancelCauseFunc
+
+	mu    sync.Mutex
+	timer *time.Timer
+	soft  time.Time // until when the answer has to come
+	hard  time.Time
+	over  bool
 }
 
 // waitFor begins the time of a call. What is listened to has no end by itself.
@@ -193,28 +198,51 @@ func (t *target) waitFor(r *Request, end context.CancelCauseFunc) *patience {
 	if timeout <= 0 {
 		timeout = t.timeout
 	}
-	p := &patience{answer: timeout, end: end}
-	p.soft = time.AfterFunc(timeout, func() { end(&tooLong{timeout}) })
+	now := time.Now()
+	p := &patience{answer: timeout, end: end, soft: now.Add(timeout)}
 	if t.most > 0 && r.Message.Method != mcp.MethodListen {
-		most := max(t.most, timeout)
-		p.hard = time.AfterFunc(most, func() { end(&tooLong{most}) })
+		p.most = max(t.most, timeout)
+		p.hard = now.Add(p.most)
 	}
+	p.mu.Lock() // which the timer waits for
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(timeout, p.look)
 	return p
+}
+
+// look ends the call if its time is over, and else looks again when it may be.
+func (p *patience) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	switch {
+	case p.over:
+	case p.most > 0 && !now.Before(p.hard):
+		p.end(&tooLong{p.most})
+	case !now.Before(p.soft):
+		p.end(&tooLong{p.answer})
+	default:
+		next := p.soft
+		if p.most > 0 && p.hard.Before(next) {
+			next = p.hard
+		}
+		p.timer.Reset(next.Sub(now))
+	}
 }
 
 // progress begins the time until the answer anew.
 func (p *patience) progress() {
-	if p.soft.Stop() {
-		p.soft.Reset(p.answer)
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.soft = time.Now().Add(p.answer)
 }
 
 // stop ends the waiting.
 func (p *patience) stop() {
-	p.soft.Stop()
-	if p.hard != nil {
-		p.hard.Stop()
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	p.timer.Stop()
 }
 
 // why returns the error of a call whose context may have ended, and which has
