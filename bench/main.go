@@ -72,6 +72,7 @@ var benchmarks = []benchmark{
 	{"cancel", benchCancel},
 	{"list-postgres", one(benchListPostgres)},
 	{"mcp", benchMCP},
+	{"mcp-more", benchMCPMore},
 }
 
 // one is a benchmark of a single row.

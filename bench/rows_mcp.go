@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,9 +50,28 @@ type mcpLoad struct {
 }
 
 // mcpRun is what a route has done under a load.
-type mcpRun struct{ rate, p50, p99 float64 }
+type mcpRun struct{ rate, p50, p99, cpu float64 }
 
+// benchMCP is what has a budget.
 func benchMCP(ctx context.Context, s scale) ([]row, error) {
+	return benchLoads(ctx, s, []mcpLoad{
+		{"a small result, one connection", "tools/call", "small", 1, s.sends / 4, ""},
+		{"a small result, 32 connections", "tools/call", "small", 32, s.sends, ""},
+	})
+}
+
+// benchMCPMore is other sizes, streams and lists.
+func benchMCPMore(ctx context.Context, s scale) ([]row, error) {
+	n := s.sends
+	return benchLoads(ctx, s, []mcpLoad{
+		{"64 KB, 32 connections", "tools/call", "k64", 32, n / 4, ""},
+		{"1 MB, 32 connections", "tools/call", "m1", 32, n / 40, ""},
+		{"a small result as an event, 32 connections", "tools/call", "sse", 32, n, ""},
+		{"tools/list of 100 tools, 32 connections", "tools/list", "", 32, n / 10, ""},
+	})
+}
+
+func benchLoads(ctx context.Context, s scale, loads []mcpLoad) ([]row, error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return nil, err
@@ -61,18 +81,6 @@ func benchMCP(ctx context.Context, s scale) ([]row, error) {
 	defer stop()
 	if err != nil {
 		return nil, err
-	}
-	n := s.sends
-	loads := []mcpLoad{
-		{"a small result, one connection", "tools/call", "small", 1, n / 4, ""},
-		{"a small result, 32 connections", "tools/call", "small", 32, n, ""},
-		{"64 KB, 32 connections", "tools/call", "k64", 32, n / 4, ""},
-		{"1 MB, 32 connections", "tools/call", "m1", 32, n / 40, ""},
-		{"a small result as an event, 32 connections", "tools/call", "sse", 32, n, ""},
-		{"tools/list of 100 tools, 32 connections", "tools/list", "", 32, n / 10, ""},
-	}
-	if os.Getenv("SMALL") != "" {
-		loads = loads[:2]
 	}
 	var rows []row
 	for _, l := range loads {
@@ -121,6 +129,7 @@ func (l *mcpLoad) row(runs map[string][]mcpRun) row {
 	rate := func(r mcpRun) float64 { return r.rate }
 	p50 := func(r mcpRun) float64 { return r.p50 * 1e6 }
 	p99 := func(r mcpRun) float64 { return r.p99 * 1e6 }
+	cpu := func(r mcpRun) float64 { return r.cpu * 1e6 }
 	tell := func(name string) string {
 		return fmt.Sprintf("%.0f/s, p50 %.0f µs, p99 %.0f µs", of(name, rate), of(name, p50), of(name, p99))
 	}
@@ -131,6 +140,11 @@ func (l *mcpLoad) row(runs map[string][]mcpRun) row {
 	if len(runs["ReverseProxy"]) > 0 {
 		r.Comment += " Go's ReverseProxy: " + tell("ReverseProxy") + fmt.Sprintf("; Handoff has %.2f of its rate.", of("Handoff", rate)/of("ReverseProxy", rate))
 	}
+	r.Comment += fmt.Sprintf(" CPU of a call: Handoff %.0f µs, nginx %.0f µs", of("Handoff", cpu), of("nginx", cpu))
+	if len(runs["ReverseProxy"]) > 0 {
+		r.Comment += fmt.Sprintf(", ReverseProxy %.0f µs", of("ReverseProxy", cpu))
+	}
+	r.Comment += "."
 	switch {
 	case l.tool == "small" && l.connections == 1:
 		r.Ratio = of("Handoff", p50) / of("nginx", p50)
@@ -148,6 +162,10 @@ func (l *mcpLoad) run(ctx context.Context, r mcpRoute) (mcpRun, error) {
 	left.Store(int64(l.requests))
 	times := make([][]float64, l.connections)
 	errs := make(chan error, l.connections)
+	used, err := r.cpu()
+	if err != nil {
+		return mcpRun{}, err
+	}
 	var group sync.WaitGroup
 	began := time.Now()
 	for i := range l.connections {
@@ -170,7 +188,34 @@ func (l *mcpLoad) run(ctx context.Context, r mcpRoute) (mcpRun, error) {
 	for _, t := range times {
 		all = append(all, t...)
 	}
-	return mcpRun{rate: float64(l.requests) / took, p50: percentile(all, 0.5), p99: percentile(all, 0.99)}, nil
+	now, err := r.cpu()
+	return mcpRun{rate: float64(l.requests) / took, p50: percentile(all, 0.5), p99: percentile(all, 0.99), cpu: (now - used) / float64(l.requests)}, err
+}
+
+// cpu returns the seconds of CPU that the processes of a route have used.
+func (r *mcpRoute) cpu() (float64, error) {
+	if r.process == nil {
+		return 0, nil
+	}
+	sum, err := r.process.cpu()
+	if err != nil || r.name != "nginx" {
+		return sum, err
+	}
+	processes, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, path := range processes {
+		pid, err := strconv.Atoi(filepath.Base(path))
+		if err == nil && parentOf(pid) == r.process.cmd.Process.Pid { // a worker
+			used, err := cpuOf(pid, false)
+			if err != nil {
+				return 0, err
+			}
+			sum += used
+		}
+	}
+	return sum, nil
 }
 
 // call makes calls over one connection.
