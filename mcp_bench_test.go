@@ -219,4 +219,3 @@ func bareAnswer(request []byte) []byte {
 	body := `{"jsonrpc":"2.0","id":` + string(id) + `,"result":` + result + `}`
 	return []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
 }
-
