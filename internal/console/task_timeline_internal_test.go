@@ -104,6 +104,17 @@ func TestAQuestionThatWasPassedOnIsOne(t *testing.T) {
 	}
 }
 
+func TestAWaitSaysWhoHasEndedIt(t *testing.T) {
+	t.Parallel()
+	line := &taskTimeline{Items: []timelineItem{
+		{Kind: "wait", Wait: "answer", By: "mara"}, {Kind: "wait", Wait: "answer", By: "sari"}, {Kind: "wait", Wait: "answer", By: "mara"},
+		{Kind: "wait", Wait: "answer", Who: "olga", By: "olga"}, {Kind: "wait", Wait: "grant", By: "dewi"}, {Kind: "wait", Wait: "answer", Open: true},
+	}}
+	if by := line.settledBy("answer", ""); !slices.Equal(by, []string{"mara", "sari"}) {
+		t.Errorf("answered by %q", by)
+	}
+}
+
 func TestAWaitThatWasPassedOnCountsOnce(t *testing.T) {
 	t.Parallel()
 	order, quote := &treeNode{ID: "order"}, &treeNode{ID: "quote", Parent: "order"}

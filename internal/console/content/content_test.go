@@ -18,7 +18,7 @@ import (
 var allowed = map[string][]string{
 	"div": {"class", "dir", "tabindex", "role", "aria-label"}, "p": {"class"}, "pre": {"class", "dir"}, "code": {}, "span": {"class", "dir"}, "bdi": {"class"},
 	"a": {"href", "rel", "target", "download"}, "img": {"class", "src", "alt", "loading"}, "iframe": {"class", "src", "loading", "title"},
-	"details": {"class", "open"}, "summary": {}, "table": {"class"}, "thead": {}, "tbody": {}, "tr": {}, "th": {"scope", "dir", "align"}, "td": {"class", "dir", "align"},
+	"details": {"class", "open"}, "summary": {}, "table": {"class"}, "thead": {}, "tbody": {}, "tr": {}, "th": {"scope", "class", "dir", "align"}, "td": {"class", "dir", "align"},
 	"h4": {}, "h5": {}, "h6": {}, "ul": {}, "ol": {"start"}, "li": {}, "blockquote": {}, "em": {}, "strong": {}, "del": {}, "br": {}, "hr": {},
 }
 

@@ -48,11 +48,11 @@ func (w *writer) table(text string, tabs bool) {
 	w.open("div", "class", "scroll", "tabindex", "0", "role", "region", "aria-label", "Table")
 	w.open("table", "class", "part-rows")
 	w.open("thead")
-	w.row("th", rows[0], columns)
+	w.head(rows, columns)
 	w.close("thead")
 	w.open("tbody")
 	for _, row := range rows[1:] {
-		w.row("td", row, columns)
+		w.row(row, columns)
 	}
 	w.close("tbody")
 	w.close("table")
@@ -62,23 +62,37 @@ func (w *writer) table(text string, tabs bool) {
 	}
 }
 
-func (w *writer) row(cell string, values []string, columns int) {
+func (w *writer) row(values []string, columns int) {
 	w.open("tr")
 	for i := range columns {
 		value := ""
 		if i < len(values) {
 			value = values[i]
 		}
-		switch {
-		case cell == "th":
-			w.open(cell, "scope", "col", "dir", "auto")
-		case number(value):
-			w.open(cell, "class", "number")
-		default:
-			w.open(cell, "dir", "auto")
+		if number(value) {
+			w.open("td", "class", "number")
+		} else {
+			w.open("td", "dir", "auto")
 		}
 		w.string(withoutNUL(value))
-		w.close(cell)
+		w.close("td")
+	}
+	w.close("tr")
+}
+
+// head writes the names of the columns. They stand where the first values do.
+func (w *writer) head(rows [][]string, columns int) {
+	w.open("tr")
+	for i := range columns {
+		if len(rows) > 1 && i < len(rows[1]) && number(rows[1][i]) {
+			w.open("th", "scope", "col", "class", "number")
+		} else {
+			w.open("th", "scope", "col", "dir", "auto")
+		}
+		if i < len(rows[0]) {
+			w.string(withoutNUL(rows[0][i]))
+		}
+		w.close("th")
 	}
 	w.close("tr")
 }
