@@ -19,7 +19,7 @@ func (n *Node) toModel(c *config.Config, id string, of *config.LLM) (agent.Agent
 		Calls:      func() *bridge.Calls { return n.gateway.calls },
 		Gate:       func(server string) bridge.Gate { return &serverGate{n, server, id} },
 		Earlier:    n.earlier,
-		StateBytes: int(c.Agents[id].Limits.StateBytes), Version: n.opts.Version, Logger: n.log.With("agent", id),
+		StateBytes: int(c.Agents[id].Limits.StateBytes), Version: n.opts.Version, Logger: n.log.With("agent", id), Observer: n.metrics,
 	})
 }
 

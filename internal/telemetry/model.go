@@ -19,12 +19,12 @@ func (m *Metrics) newModels() models {
 		calls:   m.histogram("model_call_seconds", "How long calls of models took until the last of their answer, by what came of them.", calls, "agent", "model", "outcome"),
 		tokens:  m.counter("model_tokens_total", "Tokens that models have counted, by their kind: input or output.", "agent", "model", "kind"),
 		cost:    m.counter("model_cost_total", "What calls of models have cost by the prices of the configuration, in its currency.", "agent", "model"),
-		budgets: m.counter("model_budgets_reached_total", "Tasks that have reached a budget of their agent, such as steps, calls, tokens, cost, tools or artifacts.", "agent", "budget"),
+		budgets: m.counter("model_budgets_reached_total", "Tasks that a limit of their agent's model has ended, by its key: steps, model_calls, tool_calls, delegations, tokens, cost, context, artifact_bytes or mistakes.", "agent", "budget"),
 	}
 }
 
-// ModelCall records a call of a model: ok, or why there was no whole answer. The
-// model is that of the configuration, and the outcome one of a fixed set.
+// ModelCall records a call of a model: ok, cut, busy, failed or empty. The model is
+// that of the configuration.
 func (m *Metrics) ModelCall(agent, model, outcome string, took time.Duration) {
 	m.models.calls.WithLabelValues(agent, model, outcome).Observe(took.Seconds())
 }
@@ -39,7 +39,7 @@ func (m *Metrics) ModelUsed(agent, model string, input, output int64, cost float
 	}
 }
 
-// ModelBudget counts a task that has reached a budget.
+// ModelBudget counts a task that a limit has ended.
 func (m *Metrics) ModelBudget(agent, budget string) {
 	m.models.budgets.WithLabelValues(agent, budget).Inc()
 }

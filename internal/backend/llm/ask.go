@@ -62,7 +62,9 @@ func (w *work) ask() (parked bool, err error) {
 			report.Cost, report.Currency = money(cost), w.conf.Price.Currency
 		}
 	}
-	return w.answered(a, &report)
+	parked, err = w.answered(a, &report)
+	w.called(&report)
+	return parked, err
 }
 
 func sizeOf(calls []function) int {
@@ -122,6 +124,7 @@ func (w *work) failed(err error, report *modelCall) (parked bool, _ error) {
 	}
 	s.Failures++
 	report.Outcome, report.Status = f.outcome, f.status
+	w.called(report)
 	limits := &w.conf.Limits
 	wait := max(f.after, backoff(s.Failures))
 	switch {

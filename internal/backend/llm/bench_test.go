@@ -124,6 +124,7 @@ type bench struct {
 	model *modelServer
 	tools *tools
 	log   *lockedBuilder
+	seen  observer
 	// limits of the agent
 	limits engine.Limits
 }
@@ -191,7 +192,7 @@ func (b *bench) start() {
 	b.t.Cleanup(transport.CloseIdleConnections)
 	model, err := llm.New(llm.Options{
 		Agent: "a", Config: b.conf, Client: &http.Client{Transport: dyingTransport{transport, n.dying.dead}}, Logger: log,
-		Calls: func() *bridge.Calls { return n.calls }, Gate: func(string) bridge.Gate { return gate{b.tools} },
+		Observer: &b.seen, Calls: func() *bridge.Calls { return n.calls }, Gate: func(string) bridge.Gate { return gate{b.tools} },
 		Other: func(name string) *llm.Other {
 			return &llm.Other{Name: name, Description: "Helps.", Skills: []a2a.AgentSkill{{ID: "quote", Name: "Quote", Description: "Makes a quote."}}}
 		},

@@ -82,6 +82,7 @@ func (w *work) count(u usage) (cost int64) {
 	s.Input += u.input
 	s.Output += u.output
 	s.Cost += cost
+	w.used(u, cost)
 	return cost
 }
 

@@ -52,6 +52,8 @@ type Options struct {
 	// Version is that of the program.
 	Version string
 	Logger  *slog.Logger // nil: slog.Default()
+	// Observer is told what is asked of the model; nil: nobody.
+	Observer Observer
 }
 
 // maxStateBytes is how large a state step may be.
@@ -76,6 +78,9 @@ func New(opts Options) (agent.Agent, error) {
 	}
 	if opts.Other == nil {
 		opts.Other = func(string) *Other { return nil }
+	}
+	if opts.Observer == nil {
+		opts.Observer = nobody{}
 	}
 	if opts.StateBytes <= 0 || opts.StateBytes > maxStateBytes {
 		opts.StateBytes = maxStateBytes
@@ -115,6 +120,7 @@ func (m *model) Run(ctx context.Context, t *agent.Turn) error {
 	}
 	err = w.run()
 	if limit, ok := errors.AsType[*limitError](err); ok {
+		w.limited(limit)
 		return w.end(limit)
 	}
 	return err
