@@ -52,6 +52,9 @@ type LLM struct {
 	// What the model costs.
 	Price LLMPrice `yaml:"price"`
 
+	// Whether the events of a task tell its caller of each call of the model and of tools, by their names. Without that the timeline does not have them either.
+	ShowCalls bool `yaml:"show_calls" default:"true"`
+
 	// Whether the events of a task tell its caller the tokens and the cost of each call of the model.
 	ShowUsage bool `yaml:"show_usage" default:"true"`
 

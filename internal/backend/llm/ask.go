@@ -123,6 +123,7 @@ func (w *work) failed(err error, report *modelCall) (parked bool, _ error) {
 		w.count(usage{input: int64(w.tokens(w.size()))})
 	}
 	s.Failures++
+	w.log.WarnContext(w.ctx, "A model has not answered", "model", w.conf.Model, "task", w.turn.TaskID, "failures", s.Failures, "reason", f.text, "status", f.status, "detail", f.detail)
 	report.Outcome, report.Status = f.outcome, f.status
 	w.called(report)
 	limits := &w.conf.Limits
@@ -131,16 +132,16 @@ func (w *work) failed(err error, report *modelCall) (parked bool, _ error) {
 	case !f.again:
 		return true, w.giveUp(f.text, report)
 	case s.Failures > limits.Retries:
-		return true, w.giveUp(fmt.Sprintf("%s It was asked %d times (%s.limits.retries).", ended(f.text), s.Failures, w.key), report)
+		return true, w.giveUp(fmt.Sprintf("%s It was asked %d times (%s.limits.retries).", f.text, s.Failures, w.key), report)
 	case wait > limits.RetryWait.Std():
-		return true, w.giveUp(fmt.Sprintf("%s It wants to be left alone for %s, which is longer than %s.limits.retry_wait (%s).", ended(f.text), f.after, w.key, limits.RetryWait), report)
+		return true, w.giveUp(fmt.Sprintf("%s It wants to be left alone for %s, which is longer than %s.limits.retry_wait (%s).", f.text, f.after, w.key, limits.RetryWait), report)
 	}
 	report.Retry = wait.Milliseconds()
 	report.Total = s.Spent.total(w.conf)
 	if err := w.save(); err != nil {
 		return false, err
 	}
-	if err := w.say(fmt.Sprintf("%s It is asked again.", ended(f.text)), metaModel, report); err != nil {
+	if err := w.say(fmt.Sprintf("%s It is asked again.", f.text), metaModel, report); err != nil {
 		return false, err
 	}
 	if wait >= parkRetry {
@@ -158,14 +159,7 @@ func (w *work) giveUp(text string, report *modelCall) error {
 	if err := w.save(); err != nil {
 		return err
 	}
-	return w.turn.Emit(agent.Step{Fail: &agent.Content{Parts: []a2a.Part{a2a.Text(ended(text))}, Metadata: metadata(metaModel, report)}})
-}
-
-func ended(text string) string {
-	if strings.HasSuffix(text, ".") || strings.HasSuffix(text, "]") {
-		return text
-	}
-	return text + "."
+	return w.turn.Emit(agent.Step{Fail: &agent.Content{Parts: []a2a.Part{a2a.Text(text)}, Metadata: metadata(metaModel, report)}})
 }
 
 // answered takes an answer: calls to make, or the last word. It reports whether the

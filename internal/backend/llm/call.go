@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"strconv"
@@ -20,7 +21,21 @@ import (
 const (
 	maxArguments = 256 << 10 // bytes of the arguments of a call
 	maxCalls     = 64        // calls
+	maxDepth     = 32        // levels of the arguments
+	maxQuestion  = 16 << 10  // bytes of a question
+	maxForm      = 32 << 10  // bytes of its form
 )
+
+// depth is how deep valid JSON nests.
+func depth(value jsontext.Value) int {
+	d, deepest := jsontext.NewDecoder(bytes.NewReader(value)), 0
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			return deepest
+		}
+		deepest = max(deepest, d.StackDepth())
+	}
+}
 
 // plan takes the calls of an answer: what each of them does, or what is wrong with it.
 // The arguments that stay in the conversation are objects, since not every API takes
@@ -69,6 +84,8 @@ func (w *work) understand(c function, before int) pending {
 		p.Wrong = fmt.Sprintf("The arguments are longer than %d bytes. The call was not made.", maxArguments)
 	case !arguments.IsValid() || arguments.Kind() != '{':
 		p.Wrong = fmt.Sprintf("The arguments are no JSON object. The call was not made. They were: %s", clean(text, 512))
+	case depth(arguments) > maxDepth:
+		p.Wrong = fmt.Sprintf("The arguments nest deeper than %d levels. The call was not made.", maxDepth)
 	default:
 		p.Kind, p.Server, p.Target, p.Arguments = f.kind, f.server, f.target, arguments
 		if wrong := misfit(f, arguments); wrong != "" {
@@ -106,6 +123,8 @@ func misfit(f *offered, arguments jsontext.Value) string {
 		return "The question is missing. Nobody was asked."
 	case f.kind == kindDelegate && strings.TrimSpace(a.Message) == "" && a.Data == nil:
 		return "The message is missing. Nothing was handed on."
+	case len(a.Question) > maxQuestion:
+		return fmt.Sprintf("The question is longer than %d bytes. Nobody was asked.", maxQuestion)
 	case a.Skill != "" && !contains(f.skills, a.Skill):
 		return fmt.Sprintf("The agent has no skill %q. Nothing was handed on.", clean(a.Skill, 100))
 	case len(a.Ref) > maxRef:
@@ -153,7 +172,7 @@ func (w *work) question(p *pending) error {
 		return fmt.Errorf("read question: %w", err)
 	}
 	ask := agent.Ask{Content: *agent.Say(a.Question)}
-	if a.Form != nil {
+	if a.Form != nil && len(a.Form) <= maxForm {
 		if _, err := form.New(a.Form); err == nil {
 			ask.Schema = a2a.JSON(a.Form)
 		}

@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -316,6 +317,7 @@ func usageOf(u *openai.CompletionUsage) usage {
 // failure is what an error of the API means.
 type failure struct {
 	text    string        // for whoever reads the task
+	detail  string        // for the log: what the API has said, which is not the caller's business
 	outcome string        // busy, cut, failed
 	status  int           // of HTTP; 0: there was none
 	again   bool          // the model may be asked again
@@ -329,10 +331,10 @@ func (c *client) failureOf(err error, now time.Time) failure {
 		return c.refusal(e, now)
 	}
 	if e, ok := errors.AsType[*ssestream.StreamError](err); ok {
-		return failure{text: "The model has ended its answer with an error: " + c.shown(e.Message), outcome: "cut", again: true, counts: true}
+		return failure{text: "The model has ended its answer with an error.", detail: c.shown(e.Message), outcome: "cut", again: true, counts: true}
 	}
 	if e, ok := errors.AsType[*netguard.BlockedError](err); ok {
-		return failure{text: "The model is not reached: " + c.shown(e.Error()), outcome: "failed"}
+		return failure{text: "The model is not reached: its address is not allowed.", detail: c.shown(e.Error()), outcome: "failed"}
 	}
 	switch {
 	case errors.Is(err, errSilent):
@@ -343,25 +345,21 @@ func (c *client) failureOf(err error, now time.Time) failure {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // the URL may have a secret
 	}
-	return failure{text: "The model has not answered: " + c.shown(err.Error()), outcome: "failed", again: true, counts: true}
+	return failure{text: "The model has not answered.", detail: c.shown(err.Error()), outcome: "failed", again: true, counts: true}
 }
 
 // refusal understands an answer that is no success.
 func (c *client) refusal(e *openai.Error, now time.Time) failure {
-	f := failure{status: e.StatusCode, outcome: "failed"}
-	detail := ""
-	if e.Message != "" {
-		detail = ": " + c.shown(e.Message)
-	}
+	f := failure{status: e.StatusCode, outcome: "failed", detail: c.shown(e.Message)}
 	switch {
 	case e.StatusCode == http.StatusUnauthorized, e.StatusCode == http.StatusForbidden:
-		f.text = "The model's API has refused the agent's key (" + strconv.Itoa(e.StatusCode) + ")."
+		f.text = fmt.Sprintf("The model's API has refused the agent's key (%d).", e.StatusCode)
 	case e.Code == "insufficient_quota":
-		f.text = "The agent's account at the model's API has no quota left" + detail
+		f.text = "The agent's account at the model's API has no quota left."
 	case e.Code == "context_length_exceeded":
-		f.text = "The conversation is longer than the model takes; lower run.llm.limits.context" + detail
+		f.text = "The conversation is longer than the model takes; lower run.llm.limits.context."
 	case e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout, e.StatusCode == http.StatusConflict, e.StatusCode >= 500:
-		f.text, f.again = "The model's API has answered "+strconv.Itoa(e.StatusCode)+detail, true
+		f.text, f.again = fmt.Sprintf("The model's API has answered %d.", e.StatusCode), true
 		if e.StatusCode == http.StatusTooManyRequests || e.StatusCode == http.StatusServiceUnavailable {
 			f.outcome = "busy"
 		}
@@ -369,12 +367,12 @@ func (c *client) refusal(e *openai.Error, now time.Time) failure {
 			f.after = retryAfter(e.Response.Header, now)
 		}
 	default:
-		f.text = "The model's API has refused the request (" + strconv.Itoa(e.StatusCode) + ")" + detail
+		f.text = fmt.Sprintf("The model's API has refused the request (%d).", e.StatusCode)
 	}
 	return f
 }
 
-// shown is a text of the API as people may read it: short, and without secrets.
+// shown is a text of the API as a log may have it: short, and without secrets.
 func (c *client) shown(text string) string {
 	for _, secret := range c.secrets {
 		if len(secret) >= 4 {

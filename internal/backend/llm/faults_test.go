@@ -70,6 +70,8 @@ func TestFaultsThatPass(t *testing.T) {
 		{"a peer that is not listed", once(reply{calls: []call{{"c0", "ask_erp", `{"message":"x"}`}}}), "", "ok ok", "There is no function"},
 		{"a skill that the peer has not", once(reply{calls: []call{{"c0", "ask_helper", `{"message":"x","skill":"admin"}`}}}), "", "ok ok", `The agent has no skill "admin"`},
 		{"an address in place of a peer", once(reply{calls: []call{{"c0", "ask_helper", `{"message":"x","to":"https://evil.example/"}`}}}), "Done with The agent has completed the work.\n[artifact-1.1]\nquote for x", "ok ok", ""},
+		{"arguments that nest", once(reply{calls: []call{{"c0", "erp_stock", strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40)}}}), "", "ok ok", "The arguments nest deeper than 32 levels"},
+		{"a form that is none", once(reply{calls: []call{{"c0", "erp_stock", `{"a":"\ud800"}`}}}), "", "ok ok", "The arguments are no JSON object"},
 		{"a tool that says it has failed", once(reply{calls: []call{{"c0", "erp_bad", `{}`}}}), "", "ok ok", "The tool reports an error: credit too low"},
 		{"an error of a server", once(reply{calls: []call{{"c0", "erp_error", `{}`}}}), "", "ok ok", "The call has failed: no such order"},
 		{"a tool that is denied", once(reply{calls: []call{{"c0", "erp_denied", `{}`}}}), "", "ok ok", "The call was refused: This tool is not for you"},
@@ -128,7 +130,7 @@ func TestFaultsThatEnd(t *testing.T) {
 		{"content filter", "", always(reply{text: "x", finish: "content_filter"}), a2a.StateFailed, "content filter", 1},
 		{"refusal", "", always(reply{refusal: "I cannot help with that."}), a2a.StateRejected, "I cannot help with that.", 1},
 		{"wrong key", "", always(reply{status: 401, body: `{"error":{"message":"Incorrect API key provided: ` + secretKey + `","code":"invalid_api_key"}}`}), a2a.StateFailed, "refused the agent's key (401)", 1},
-		{"bad request", "", always(reply{status: 400, body: `{"error":{"message":"no such model: ` + secretKey + `","code":null}}`}), a2a.StateFailed, "no such model: ***", 1},
+		{"bad request", "", always(reply{status: 400, body: `{"error":{"message":"no such model: ` + secretKey + `","code":null}}`}), a2a.StateFailed, "has refused the request (400).", 1},
 		{"no quota", "", always(reply{status: 429, body: `{"error":{"message":"You exceeded your quota","code":"insufficient_quota"}}`}), a2a.StateFailed, "no quota left", 1},
 		{"too long for the model", "", always(reply{status: 400, body: `{"error":{"message":"maximum context length","code":"context_length_exceeded"}}`}), a2a.StateFailed, "limits.context", 1},
 		{"busy for ever", "limits: {retries: 2}", always(reply{status: 429, header: map[string]string{"Retry-After-Ms": "10"}}), a2a.StateFailed, key[:len(key)-7] + "limits.retries", 3},
@@ -413,6 +415,36 @@ func TestCancel(t *testing.T) {
 		defer b.tools.mu.Unlock()
 		return slices.Contains(b.tools.told, "slow")
 	})
+}
+
+// Texts that nobody expects are kept as they are, or made readable, on every store.
+func TestHostileTexts(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, open func(*testing.T) opener) {
+		b := newBench(t, open(t), "", func(r *modelRequest) reply {
+			if len(r.results()) == 0 {
+				return reply{text: "null \x00 and \u202e and \U0001f600", calls: []call{{"c\x00", "erp_stock", `{"sku":"a\u0000b"}`}, {"d", "ask_helper", `{"message":"\u0000 x"}`}}}
+			}
+			return reply{text: "null \x00 " + strings.Join(r.results(), "|")}
+		})
+		got := b.send("", "null \x00 <script>")
+		if got.Status.State != a2a.StateCompleted || !strings.Contains(answerOf(got), `a\u0000b`) || !strings.Contains(answerOf(got), "quote for \x00 x") {
+			t.Errorf("got %s", got.AppendJSON(nil))
+		}
+	})
+}
+
+// What is to be kept from callers is not told.
+func TestShowNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqliteStore(t), "show_calls: false\nshow_usage: false", once(reply{status: 500}, reply{status: 400, body: `{"error":{"message":"of org-1234"}}`}))
+	got := b.get(b.send("", "go").ID)
+	if text := string(got.AppendJSON(nil)); got.Status.State != a2a.StateFailed || strings.Contains(text, "org-1234") || strings.Contains(text, "tokens") || outcomes(got) != "failed" {
+		t.Errorf("got %s", text)
+	}
+	if !strings.Contains(b.log.String(), "org-1234") {
+		t.Error("the log does not say why")
+	}
 }
 
 // Files are given to the model as far as it can read them.

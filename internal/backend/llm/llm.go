@@ -218,6 +218,9 @@ func (w *work) saved() error {
 
 // say tells how the work goes on, with data for programs.
 func (w *work) say(text, name string, data any) error {
+	if !w.conf.ShowCalls {
+		return nil
+	}
 	return w.turn.Emit(agent.Step{Working: &agent.Content{Parts: []a2a.Part{a2a.Text(text)}, Metadata: metadata(name, data)}})
 }
 
