@@ -92,6 +92,9 @@ var states = map[string]shownState{
 	"idle": {"completed", "Idle"}, "behind": {"working", "Behind"}, "retrying": {"input", "Retrying"}, "dead": {"failed", "Given up"},
 	"open": {"input", "Open"}, "settled": {"completed", "Settled"}, "overdue": {"failed", "Overdue"},
 	"up": {"completed", "Up"}, "down": {"failed", "Down"}, "alive": {"completed", "Alive"}, "gone": {"canceled", "Gone"},
+	"outcome allowed": {"completed", "Allowed"}, "outcome approve": {"auth", "Needs approval"}, "outcome approve if": {"auth", "Approval for some"},
+	"outcome denied": {"failed", "Denied"}, "outcome hidden": {"canceled", "Hidden"}, "outcome held": {"input", "Held"},
+	"outcome left out": {"canceled", "Left out"}, "outcome not listed": {"canceled", "Not listed"},
 	"revoked": {"canceled", "Revoked"}, "expired": {"canceled", "Expired"}, "good": {"completed", "Good"},
 }
 

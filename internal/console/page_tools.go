@@ -70,15 +70,7 @@ type seenTool struct {
 // State is a state that stands for the outcome of a call.
 func (t *seenTool) State() string { return outcomeState(t.Outcome) }
 
-func outcomeState(outcome string) string {
-	switch outcome {
-	case "allowed":
-		return "good"
-	case "approve", "approve if":
-		return "TASK_STATE_AUTH_REQUIRED"
-	}
-	return "dead"
-}
+func outcomeState(outcome string) string { return "outcome " + outcome }
 
 // heldTool is a definition that waits for an approval.
 type heldTool struct {

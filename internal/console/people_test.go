@@ -121,7 +121,7 @@ func stockServer(t *testing.T) string {
 func TestAToolIsCalledWithItsForm(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, `mcp: {servers: {erp: {url: "`+stockServer(t)+`", tools: {get_stock: {role: caller}}}}}`)
-	f.admin.get("/console/tools").ok().says("get_stock", "Good", "allowed").lacks("<script>alert")
+	f.admin.get("/console/tools").ok().says("get_stock", "Allowed").lacks("<script>alert")
 	tool := "/console/tools/erp/get_stock"
 	f.admin.get(tool).ok().says("sku (required)", "the article", "Policy").lacks("<script>alert")
 	f.admin.post(tool, url.Values{"f0": {"BRG-0042"}}).ok().says("What came of the call", "20 of BRG-0042")
