@@ -45,7 +45,7 @@ func TestEveryAnswerHasThePolicy(t *testing.T) {
 				if found := inline.FindString(got.body); found != "" {
 					t.Errorf("%s has %q", path, found)
 				}
-				if outside := regexp.MustCompile(`(?:src|href|action)="(?:https?:)?//`).FindString(got.main()); outside != "" && got.status == http.StatusOK {
+				if outside := regexp.MustCompile(`(?:src|action)="(?:https?:)?//`).FindString(got.main()); outside != "" && got.status == http.StatusOK {
 					t.Errorf("%s has %q", path, outside)
 				}
 			}
