@@ -51,7 +51,7 @@ func (n *Node) signedIn(r *http.Request) *Principal {
 func (n *Node) newConsole(c *config.Config, people, credentials auth.Authenticator) (*console.Console, error) {
 	o := console.Options{
 		Agents: n.newWire(c, auth.Known{}, nil),
-		API: n.apiHandlerFor(auth.Known{}, slog.New(warnings{n.log.Handler()})), Auth: people, Credentials: credentials, Sessions: n.sessions, Browser: browser(c),
+		API:    n.apiHandlerFor(auth.Known{}, slog.New(warnings{n.log.Handler()})), Auth: people, Credentials: credentials, Sessions: n.sessions, Browser: browser(c),
 		Config: n.Config, Audit: n.audit, Logger: n.log, Version: n.opts.Version, Client: n.outbound,
 	}
 	if chain, ok := credentials.(*auth.Chain); ok && n.sealer != nil {
