@@ -17,7 +17,7 @@ func TestATaskTellsItsStory(t *testing.T) {
 	page := operator.get(path).ok().harmlessPage()
 	page.says("Needs input", "Which cost centre?", "Waits for", "Who was waited for", "olga", "stock.json", "buy PO-2026-0184", task.ContextID, "Turn 1").
 		has(`json-key">sku</bdi>`, `json-text" dir="auto">BRG-0042<`, `<svg class="timeline"`, `class="item item-turn`, `class="item item-wait item-open"`, `href="/console/inbox/`, `<pre class="copy">`+task.ID+`</pre>`,
-			`href="/api/v1/tasks/`+task.ID+`/artifacts/`, `id="head" data-live`, `id="timeline" class="card block" data-live`, "Delegated work", `value="cancel"`).
+			`href="/api/v1/tasks/`+task.ID+`/artifacts/`, `id="head" data-live data-live-task="`+task.ID+`"`, `id="timeline" class="card block" data-live`, "Delegated work", `value="cancel"`).
 		lacks(`value="delete"`, `value="retry"`)
 	// The bytes of an artifact are where its link leads.
 	if got := operator.get(page.link("Download")); got.status != 200 || !strings.Contains(got.body, "BRG-0042") || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") {

@@ -107,8 +107,12 @@ func TestAQuestionThatWasPassedOnIsOne(t *testing.T) {
 func TestAWaitSaysWhoHasEndedIt(t *testing.T) {
 	t.Parallel()
 	line := &taskTimeline{Items: []timelineItem{
-		{Kind: "wait", Wait: "answer", By: "mara"}, {Kind: "wait", Wait: "answer", By: "sari"}, {Kind: "wait", Wait: "answer", By: "mara"},
-		{Kind: "wait", Wait: "answer", Who: "olga", By: "olga"}, {Kind: "wait", Wait: "grant", By: "dewi"}, {Kind: "wait", Wait: "answer", Open: true},
+		{Kind: "wait", Wait: "answer", By: "mara"},
+		{Kind: "wait", Wait: "answer", By: "sari"},
+		{Kind: "wait", Wait: "answer", By: "mara"},
+		{Kind: "wait", Wait: "answer", Who: "olga", By: "olga"},
+		{Kind: "wait", Wait: "grant", By: "dewi"},
+		{Kind: "wait", Wait: "answer", Open: true},
 	}}
 	if by := line.settledBy("answer", ""); !slices.Equal(by, []string{"mara", "sari"}) {
 		t.Errorf("answered by %q", by)
@@ -119,8 +123,11 @@ func TestAWaitThatWasPassedOnCountsOnce(t *testing.T) {
 	t.Parallel()
 	order, quote := &treeNode{ID: "order"}, &treeNode{ID: "quote", Parent: "order"}
 	list := []treeWait{
-		{order, waitSum{Kind: "peer", Who: "supplier", MS: 900}}, {order, waitSum{Kind: "answer", MS: 600}}, {quote, waitSum{Kind: "answer", MS: 610}},
-		{order, waitSum{Kind: "grant", MS: 50}}, {quote, waitSum{Kind: "grant", MS: 40}},
+		{order, waitSum{Kind: "peer", Who: "supplier", MS: 900}},
+		{order, waitSum{Kind: "answer", MS: 600}},
+		{quote, waitSum{Kind: "answer", MS: 610}},
+		{order, waitSum{Kind: "grant", MS: 50}},
+		{quote, waitSum{Kind: "grant", MS: 40}},
 	}
 	var got []bool
 	for i := range list {
