@@ -184,6 +184,10 @@ func (v *view) agent() (*agentDetail, error) {
 		return nil, err
 	}
 	v.title = content.Visible(cmp.Or(d.Name, d.ID))
+	// The card is of this node, wherever the browser reaches it.
+	if u, err := url.Parse(d.Card); err == nil {
+		d.Card = u.EscapedPath()
+	}
 	return d, nil
 }
 
