@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -53,4 +55,53 @@ func TestAudit(t *testing.T) {
 		n.call("GET", "/audit", caller, "").want(http.StatusForbidden)
 	}
 	n.call("GET", "/audit?limit=0", "admin//root", "").want(http.StatusBadRequest)
+}
+
+func TestAuditNewestFirst(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	for _, path := range []string{"/tasks", "/inbox", "/tasks", "/me", "/tasks"} {
+		n.call("GET", path, "operator//op", "").want(http.StatusOK)
+	}
+	type body struct {
+		Entries []struct {
+			ID        int64
+			Operation string
+		}
+		After  int64 `json:"next_after"`
+		Before int64 `json:"next_before"`
+	}
+	read := func(query string) (ids []string) {
+		t.Helper()
+		more := ""
+		for {
+			var page body
+			n.call("GET", "/audit?subject=op&limit=2&"+query+more, "admin//root", "").want(http.StatusOK).decode(&page)
+			for _, e := range page.Entries {
+				ids = append(ids, e.Operation)
+			}
+			switch {
+			case page.Before > 0:
+				more = "&before=" + strconv.FormatInt(page.Before, 10)
+			case page.After > 0:
+				more = "&after=" + strconv.FormatInt(page.After, 10)
+			default:
+				return ids
+			}
+		}
+	}
+	for query, want := range map[string][]string{
+		"":                            {"GET /tasks", "GET /inbox", "GET /tasks", "GET /me", "GET /tasks"},
+		"order=desc":                  {"GET /tasks", "GET /me", "GET /tasks", "GET /inbox", "GET /tasks"},
+		"order=desc&action=GET+/me":   {"GET /me"},
+		"action=GET+/t*":              {"GET /tasks", "GET /tasks", "GET /tasks"},
+		"order=desc&action=GET+/t*":   {"GET /tasks", "GET /tasks", "GET /tasks"},
+		"action=SendMessage":          nil,
+		"order=desc&action=GET+/inb*": {"GET /inbox"},
+	} {
+		if got := read(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	n.call("GET", "/audit?order=up", "admin//root", "").failure(http.StatusBadRequest)
 }

@@ -27,6 +27,7 @@ import (
 	"handoff.example/handoff/internal/changes"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/inbox"
+	"handoff.example/handoff/internal/job"
 	"handoff.example/handoff/internal/netguard"
 	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
@@ -58,6 +59,7 @@ type node struct {
 	peers  []store.Node // that the store has besides this one
 
 	changes changes.Feed
+	jobs    *job.Runner // that only some tests start
 }
 
 type sealer struct{}
@@ -128,7 +130,7 @@ func newNode(t *testing.T) *node {
 		t.Fatal(err)
 	}
 	n := &node{t: t, store: st, config: cfg, specs: map[string]*engine.Spec{}}
-	for _, id := range []string{"desk", "dock", "gone"} {
+	for _, id := range []string{"desk", "dock", "gone", "buyer"} {
 		n.specs[id] = &engine.Spec{ID: id, Run: agent.Func(run), FirstStepWait: time.Second, Claims: time.Hour, Retention: time.Hour}
 	}
 	log := slog.New(slog.DiscardHandler)
@@ -136,8 +138,13 @@ func newNode(t *testing.T) *node {
 		ID: "peer:supplier", Peer: "supplier", Run: agent.Func(run), Answers: engine.AnswersTask, OnInterrupt: engine.InterruptResume, Claims: time.Hour, Retention: time.Hour,
 	}
 	told := changes.NewStore(st, &n.changes)
+	handlers := map[string]job.Handler{}
+	for _, kind := range engine.JobKinds() {
+		handlers[kind] = func(ctx context.Context, j *store.Job) error { return n.engine.DoJob(ctx, j) }
+	}
+	n.jobs = job.NewRunner(st, handlers, log)
 	n.engine = engine.New(engine.Config{
-		Store: told, Node: store.Node{Name: "test/1", Version: "v0", Digest: map[string]string{"lease": "10s"}}, Logger: log, Sealer: sealer{},
+		JobsDue: n.jobs.Due, Store: told, Node: store.Node{Name: "test/1", Version: "v0", Digest: map[string]string{"lease": "10s"}}, Logger: log, Sealer: sealer{},
 		Agents: func(id string) *engine.Spec { return n.specs[id] },
 	})
 	if err := n.engine.Start(t.Context()); err != nil {
