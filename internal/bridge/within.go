@@ -57,6 +57,12 @@ func Asks(state jsontext.Value) bool {
 	return err == nil && len(s.open()) > 0
 }
 
+// Made reports whether the state of a call is that of one which may be at its server.
+func Made(state jsontext.Value) bool {
+	s, err := decodeState([]byte(state))
+	return err == nil && s.Stage != stageNew
+}
+
 // Do goes on with the call. It returns nil without an error when it has ended the
 // turn, and wants to be called again in the next one.
 func (c *InTurn) Do(ctx context.Context, t *agent.Turn) (*Result, error) {

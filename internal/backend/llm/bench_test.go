@@ -370,6 +370,7 @@ type tools struct {
 	held   chan struct{}
 	began  chan string
 	server map[string]int // polls of tasks of the server
+	hidden bool           // nobody may know the tools any more
 }
 
 func newTools() *tools {
@@ -423,8 +424,13 @@ func (w *tools) help(_ context.Context, t *agent.Turn) error {
 // gate lets every call through but those of the tool that is denied.
 type gate struct{ tools *tools }
 
-func (gate) Tools(context.Context, *auth.Principal) ([]jsontext.Value, error) {
+func (g gate) Tools(context.Context, *auth.Principal) ([]jsontext.Value, error) {
 	var list []jsontext.Value
+	g.tools.mu.Lock()
+	defer g.tools.mu.Unlock()
+	if g.tools.hidden {
+		return nil, nil
+	}
 	for _, name := range []string{"stock", "order.make", "bad", "error", "ask", "task", "denied", "approve", "held", "large"} {
 		list = append(list, jsontext.Value(`{"name":"`+name+`","description":"Does `+name+`","inputSchema":{"type":"object","properties":{"sku":{"type":"string"},"n":{"type":"integer"}}}}`))
 	}

@@ -192,6 +192,9 @@ func (w *work) delegate(p *pending) (parked bool, err error) {
 		w.done("Outcome unknown: what came of the work was not told.")
 		return false, w.saved()
 	}
+	if !w.offered().has(p) {
+		return false, w.gone("The agent cannot be asked any more. Nothing was handed on.")
+	}
 	var a asked
 	if err := json.Unmarshal(p.Arguments, &a); err != nil {
 		return false, fmt.Errorf("read delegation: %w", err)
@@ -213,6 +216,13 @@ func (w *work) delegate(p *pending) (parked bool, err error) {
 	return true, w.turn.Emit(agent.Step{Delegate: d})
 }
 
+// gone tells the model that what it has called is not offered any more: the
+// configuration, or what the caller may do, has changed since.
+func (w *work) gone(text string) error {
+	w.done(text)
+	return w.save()
+}
+
 // delegated takes what came of work that was handed on.
 func (w *work) delegated(o *agent.Outcome) {
 	w.done(outcomeText(o))
@@ -221,6 +231,9 @@ func (w *work) delegated(o *agent.Outcome) {
 // tool goes on with a call of a tool.
 func (w *work) tool(p *pending) (parked bool, err error) {
 	s := w.state
+	if !bridge.Made(s.ToolCall) && !w.offered().has(p) {
+		return false, w.gone("The tool is not there any more. The call was not made.")
+	}
 	s.Mistakes = 0
 	call := &bridge.InTurn{
 		Calls: w.opts.Calls(), Gate: w.opts.Gate(p.Server), Version: w.opts.Version,

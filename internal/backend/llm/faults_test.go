@@ -303,6 +303,27 @@ func TestACallIsApproved(t *testing.T) {
 	}
 }
 
+// A call that waits for an approval is not made when the tool was taken away meanwhile.
+func TestAToolIsTakenAway(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqliteStore(t), "", once(reply{calls: []call{{"c1", "erp_approve", `{}`}}}))
+	got := b.send("", "go")
+	grants, err := b.engine.Grants(t.Context(), store.ForAll(), 10)
+	if err != nil || len(grants) != 1 {
+		t.Fatalf("%+v, %v", grants, err)
+	}
+	b.tools.mu.Lock()
+	b.tools.hidden = true
+	b.tools.mu.Unlock()
+	if _, err := b.engine.Decide(t.Context(), store.ForAll(), &engine.Decision{Grant: grants[0].ID, Approved: true, By: "boss"}); err != nil {
+		t.Fatal(err)
+	}
+	b.eventually("it is over", func() bool { return b.get(got.ID).Status.State.Terminal() })
+	if got = b.get(got.ID); b.tools.count("approve") != 0 || !strings.Contains(answerOf(got), "not there any more") {
+		t.Errorf("called %d times: %s", b.tools.count("approve"), got.AppendJSON(nil))
+	}
+}
+
 // What a tool asks is asked of the user; the answer is for the tool and not for the
 // model.
 func TestAToolAsks(t *testing.T) {

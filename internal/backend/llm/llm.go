@@ -173,7 +173,11 @@ func (w *work) take() {
 		}
 	}
 	for i := range messages {
-		s.Queue = append(s.Queue, message{Role: roleUser, Text: textOf(messages[i].Parts)})
+		text := textOf(messages[i].Parts)
+		if t.Skill != "" && t.Number == 1 {
+			text += "\n[The user asks for the skill " + clean(t.Skill, 100) + ".]"
+		}
+		s.Queue = append(s.Queue, message{Role: roleUser, Text: text})
 	}
 }
 

@@ -39,6 +39,11 @@ func (o *offer) find(name string) *offered {
 	return nil
 }
 
+// has reports whether a call is still one of those that are offered.
+func (o *offer) has(p *pending) bool {
+	return slices.ContainsFunc(o.functions, func(f offered) bool { return f.kind == p.Kind && f.server == p.Server && f.target == p.Target })
+}
+
 // askName is the function that asks whoever has sent the message.
 const askName = "ask_user"
 
