@@ -22,7 +22,10 @@ const (
 	maxTimeline   = 2_000 // items
 	timelineReads = 32    // reads of events
 	timelineBytes = 1 << 20
-	timelineItems = a2a.MaxPageSize // of the inbox
+	// leastWorkerWait is how long a task has to wait for a free worker to be shown
+	// so.
+	leastWorkerWait = 50 * time.Millisecond
+	timelineItems   = a2a.MaxPageSize // of the inbox
 )
 
 // timeline says what happened with a task, and who waited for whom.
@@ -607,6 +610,9 @@ func (t *chronicler) finish() {
 			t.turn.End = t.last
 		}
 	}
+	o.Items = slices.DeleteFunc(o.Items, func(m *moment) bool { // that hardly was one
+		return m.Wait == waitWorker && !m.Open && m.End.Sub(m.Start) < leastWorkerWait
+	})
 	t.gaps()
 	slices.SortStableFunc(o.Items, func(a, b *moment) int { return a.Start.Compare(b.Start) })
 	var waits, turns []*moment
