@@ -384,6 +384,7 @@ func (t *chronicler) called(e *store.Event, m *a2a.Message) bool {
 		if start.IsZero() || start.After(t.last) || t.last.Sub(start) > day {
 			start = t.last.Add(-took)
 		}
+		start = latest(start, t.out.From) // clocks differ
 		return t.add(&moment{
 			Kind: kind, Title: clip(title, maxShownText), Who: clip(who, maxShownText), Outcome: clip(outcome, maxShownText), Detail: textOf(m),
 			Start: start.UTC(), End: start.Add(took).UTC(), Seq: e.Seq, Turn: e.Mark.Turn,

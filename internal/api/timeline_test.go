@@ -240,7 +240,7 @@ func TestTimelineIsBounded(t *testing.T) {
 	if err := n.store.Commit(t.Context(), &store.Change{Task: row.Key, Events: events}); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.timeline("viewer//alice", id); len(got.Items) != 2000 || !got.Truncated {
+	if got := n.timeline("viewer//alice", id); len(got.Items) < 1999 || len(got.Items) > 2000 || !got.Truncated {
 		t.Errorf("%d items, truncated: %v", len(got.Items), got.Truncated)
 	}
 }
