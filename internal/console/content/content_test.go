@@ -220,7 +220,7 @@ func TestHostileTextsTakeNoTime(t *testing.T) {
 			text := strings.Repeat(c.unit, 64<<10/len(c.unit))
 			began := time.Now()
 			harmless(t, content.FormatMarkdown(text), "")
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("took %v", took)
 			}
 		})

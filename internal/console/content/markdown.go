@@ -42,6 +42,10 @@ func markdownLike(text string) bool {
 // takes time by the square of it.
 const maxNesting = 40
 
+// maxBrackets bounds what could begin a link or an element: for each the parser may
+// look through all that follows.
+const maxBrackets = 1000
+
 // tooDeep reports whether the nesting of a text is nothing that somebody wrote
 // to be read.
 func tooDeep(text string) bool {
@@ -62,7 +66,7 @@ func tooDeep(text string) bool {
 			return true
 		}
 	}
-	return strings.Count(text, "[") > 2000 || strings.Count(text, "](") > 2000
+	return strings.Count(text, "[") > maxBrackets || strings.Count(text, "<") > maxBrackets
 }
 
 func (w *writer) markdown(text string) {
