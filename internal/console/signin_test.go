@@ -66,7 +66,8 @@ func TestSignInWithAKey(t *testing.T) {
 	f := newFixture(t)
 	key, id := f.newKey("operator", "mara", "acme")
 	p := f.nobody()
-	for _, wrong := range []string{"", "hk_", "Bearer x", key[:len(key)-1] + "0", strings.Repeat("x", 500)} {
+	other, _ := f.newKey("operator", "mara", "acme")
+	for _, wrong := range []string{"", "hk_", "Bearer x", key[:len(key)-1], key[:20] + other[20:], strings.Repeat("x", 500)} {
 		if got := p.post("/console/login", url.Values{"key": {wrong}}); got.status != http.StatusUnauthorized || p.session() != "" {
 			t.Errorf("the key %q: status %d, session %q", wrong, got.status, p.session())
 		}
