@@ -26,6 +26,8 @@ build: ## build bin/handoff, static, without cgo
 examples: ## build the programs that the examples run
 	@for a in delivery writer csv-summary inventory; do $(GO) build -o examples/$$a/bin/$$a-agent ./examples/$$a/agent || exit 1; done
 	@$(GO) build -o examples/mcp-backend/bin/mcp-backend-server ./examples/mcp-backend/server
+	@$(GO) build -o examples/model/bin/stock-server ./examples/mcp-backend/server
+	@$(GO) build -o examples/model/bin/scripted-model ./examples/model/scripted
 	@mkdir -p examples/procurement/bin && $(GO) build -o examples/procurement/bin/ ./examples/procurement/...
 
 .PHONY: demo

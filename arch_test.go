@@ -51,7 +51,7 @@ var floors = map[string]int{
 	"internal/process":          1,
 	"internal/oauth":            2,
 	"internal/span":             1,
-	"internal/telemetry":        2,
+	"internal/telemetry":        1,
 	"internal/mcp":              1,
 	"internal/mcp/client":       2,
 	"internal/mcp/stdio":        2,

@@ -9,6 +9,7 @@ import (
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/span"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/telemetry"
 	"handoff.example/handoff/internal/upstream"
@@ -128,7 +129,7 @@ func outcomeOfCall(err error) string {
 func traceConfig(c *config.Config, version string) telemetry.TraceConfig {
 	t := telemetry.TraceConfig{
 		Endpoint: c.Telemetry.OTLP.Endpoint, Service: c.Telemetry.OTLP.ServiceName,
-		Ratio: c.Telemetry.OTLP.Ratio, Version: version, Headers: map[string]string{},
+		Ratio: c.Telemetry.OTLP.Ratio, Version: version, Headers: map[string]string{}, IDs: span.IDs{},
 	}
 	for name, value := range c.Telemetry.OTLP.Headers {
 		t.Headers[name] = value.Reveal()

@@ -10,8 +10,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
-
-	"handoff.example/handoff/internal/span"
 )
 
 // TraceConfig says where traces go.
@@ -20,7 +18,8 @@ type TraceConfig struct {
 	Headers  map[string]string
 	Service  string
 	Version  string
-	Ratio    float64 // of the traces that begin here, from 0 to 1
+	Ratio    float64              // of the traces that begin here, from 0 to 1
+	IDs      sdktrace.IDGenerator // nil: random ones
 }
 
 // Tracing makes spans and sends them to a collector.
@@ -40,13 +39,16 @@ func NewTracing(ctx context.Context, cfg TraceConfig) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create trace exporter: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(
+	options := []sdktrace.TracerProviderOption{
 		sdktrace.WithBatcher(exporter),
-		sdktrace.WithIDGenerator(span.IDs{}),
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(cfg.Ratio))),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", cfg.Service), attribute.String("service.version", cfg.Version))),
-	)
+	}
+	if cfg.IDs != nil {
+		options = append(options, sdktrace.WithIDGenerator(cfg.IDs))
+	}
+	provider := sdktrace.NewTracerProvider(options...)
 	return &Tracing{Tracer: provider.Tracer(name), stop: provider.Shutdown}, nil
 }
 
