@@ -364,7 +364,8 @@ func TestTimeouts(t *testing.T) {
 		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindTimeout || !e.Timeout() {
 			t.Errorf("GetTask: got %v", err)
 		}
-		_, err = c.SendMessage(t.Context(), hello())
+		// Long enough for the request to leave a machine that is busy.
+		_, err = p.client(t, client.Options{ResponseTimeout: time.Second}).SendMessage(t.Context(), hello())
 		if e, ok := errors.AsType[*client.TransportError](err); !ok || e.Kind != client.KindTimeout || !e.Sent {
 			t.Errorf("SendMessage: got %v", err)
 		}
