@@ -101,13 +101,14 @@ type chronicler struct {
 	now  time.Time
 
 	last   time.Time
-	turn   *moment   // that runs
-	turns  []*moment // all of them
-	wait   *moment   // that is open
-	asked  map[int]*store.InboxItem
-	marked map[int]store.Wait // how the last event of a turn left the task
-	step   *moment            // the last artifact, for its chunks
-	chunk  string             // its id
+	turn   *moment                  // that runs
+	turns  []*moment                // all of them
+	wait   *moment                  // that is open
+	asked  map[int]*store.InboxItem // by the turn that has asked
+	above  []*store.InboxItem       // of the root, about this task; oldest first
+	marked map[int]store.Wait       // how the last event of a turn left the task
+	step   *moment                  // the last artifact, for its chunks
+	chunk  string                   // its id
 }
 
 // taskTimeline returns what happened with a task.
@@ -165,16 +166,54 @@ func (t *chronicler) inbox() error {
 	if t.h.opts.Inbox == nil || t.inboxAllowed() != nil {
 		return nil
 	}
-	for _, settled := range []bool{true, false} {
-		page, err := t.h.opts.Inbox.List(t.context(), t.reach(), store.InboxQuery{Task: t.row.ID, Settled: settled, PageSize: timelineItems})
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			t.asked[page.Items[i].Turn] = &page.Items[i]
+	items, err := t.itemsOf(t.row.ID)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		t.asked[items[i].Turn] = &items[i]
+	}
+	if t.self == nil || t.self.Root == "" || t.self.Root == t.row.ID {
+		return nil
+	}
+	if items, err = t.itemsOf(t.self.Root); err != nil {
+		return err
+	}
+	for i := range items {
+		if items[i].Agent == t.self.Peer || items[i].Agent == t.row.Agent {
+			t.above = append(t.above, &items[i])
 		}
 	}
+	slices.SortFunc(t.above, func(a, b *store.InboxItem) int { return a.Created.Compare(b.Created) })
 	return nil
+}
+
+// itemsOf returns the items of the inbox of a task.
+func (t *chronicler) itemsOf(task string) ([]store.InboxItem, error) {
+	var items []store.InboxItem
+	for _, settled := range []bool{true, false} {
+		page, err := t.h.opts.Inbox.List(t.context(), t.reach(), store.InboxQuery{Task: task, Settled: settled, PageSize: timelineItems})
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, page.Items...)
+	}
+	return items, nil
+}
+
+// item returns the item of what a turn has asked, nil when there is none. What a
+// task below a root asks is an item of the root, which is made after it has asked.
+func (t *chronicler) item(turn int) *store.InboxItem {
+	if item := t.asked[turn]; item != nil {
+		return item
+	}
+	i := slices.IndexFunc(t.above, func(item *store.InboxItem) bool { return !item.Created.Before(t.last) })
+	if i < 0 {
+		return nil
+	}
+	item := t.above[i]
+	t.above = t.above[i+1:]
+	return item
 }
 
 // events goes through the events of the task.
@@ -307,7 +346,7 @@ func (t *chronicler) status(e *store.Event, s *a2a.TaskStatusUpdateEvent) {
 		if state == a2a.StateAuthRequired {
 			m.Title, m.Wait = "Waits for a decision", waitGrant
 		}
-		if item := t.asked[e.Mark.Turn]; item != nil {
+		if item := t.item(e.Mark.Turn); item != nil {
 			m.Item, m.By, m.Outcome = item.ID, item.By, item.Decision
 			m.Who = cmp.Or(item.Assignee, m.Who)
 		}
@@ -625,9 +664,13 @@ func (t *chronicler) finish() {
 			turns = append(turns, m)
 		case "wait":
 			waits = append(waits, m)
-			key := [2]string{m.Wait, m.Who}
+			who := m.Who
+			if !m.Open { // it was for whoever has ended it
+				who = cmp.Or(m.By, who)
+			}
+			key := [2]string{m.Wait, who}
 			if totals[key] == nil {
-				totals[key] = &waitTotal{Kind: m.Wait, Who: m.Who}
+				totals[key] = &waitTotal{Kind: m.Wait, Who: who}
 				order = append(order, totals[key])
 			}
 			w := totals[key]

@@ -27,21 +27,23 @@ type momentBody struct {
 	}
 }
 
+type waitBody struct {
+	Kind, Who string
+	Count     int
+	MS        int64
+	Open      bool
+}
+
 type timelineBody struct {
 	State     string
 	From, To  time.Time
 	Open      bool
 	Items     []momentBody
 	Truncated bool
-	Waits     []struct {
-		Kind, Who string
-		Count     int
-		MS        int64
-		Open      bool
-	}
-	Total   int64 `json:"total_ms"`
-	Working int64 `json:"working_ms"`
-	Waiting int64 `json:"waiting_ms"`
+	Waits     []waitBody
+	Total     int64 `json:"total_ms"`
+	Working   int64 `json:"working_ms"`
+	Waiting   int64 `json:"waiting_ms"`
 }
 
 func (n *node) timeline(caller, task string) *timelineBody {
@@ -104,6 +106,9 @@ func TestTimelineOfAQuestion(t *testing.T) {
 	wait := waits[len(waits)-1]
 	if wait.Open || wait.End.Before(wait.Start) || wait.By != "alice" || wait.Outcome != "answered" || !wait.End.Equal(turns[1].Start) || !wait.Start.Equal(turns[0].End) {
 		t.Errorf("the wait is over: %+v", wait)
+	}
+	if !slices.ContainsFunc(done.Waits, func(w waitBody) bool { return w.Kind == "answer" && w.Who == "alice" && !w.Open }) {
+		t.Errorf("whom it waited for in the end: %+v", done.Waits)
 	}
 	if steps := done.of("step"); len(steps) != 1 || !strings.HasPrefix(steps[0].Title, "Artifact") || steps[0].Turn != 2 || steps[0].Start.Before(turns[1].Start) {
 		t.Errorf("the steps: %+v", steps)

@@ -57,3 +57,26 @@ func TestADelegationIsAnsweredLookedAtAndCanceled(t *testing.T) {
 	viewer.get(path).ok().lacks(`name="do"`)
 	viewer.follow(path, url.Values{"do": {"resume"}, "task": {child}}).ok().has("flash-problem")
 }
+
+// What somebody has answered for a task far below is told of that task, with who it
+// was.
+func TestWhoHasAnsweredIsToldFarBelow(t *testing.T) {
+	t.Parallel()
+	f := newProcurement(t)
+	olga, rita := f.as("operator", "olga", ""), f.as("operator", "rita", "")
+	order := olga.send("buyer", "buy PO-2026-0184")
+	child := olga.child(order.ID)
+	rita.answer(order.ID, "4711")
+	var line struct {
+		Waits []struct{ Kind, Who string }
+	}
+	olga.api("GET", "/tasks/"+child+"/timeline", nil, &line)
+	found := false
+	for _, w := range line.Waits {
+		found = found || w.Kind == "answer" && w.Who == "rita"
+	}
+	if !found {
+		t.Errorf("the task below waited for %+v", line.Waits)
+	}
+	olga.get("/console/delegations/" + order.ID).ok().says("rita")
+}
