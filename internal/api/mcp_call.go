@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,7 +88,14 @@ func (c *call) callTool() (any, error) {
 				return nil, a2a.Invalid("as.role", "is none of viewer, caller, operator, admin")
 			}
 		}
-		switch other := q.As.Subject != "" && q.As.Subject != caller.Subject; {
+		// Who is not an admin becomes less than he is, and nobody else.
+		other := q.As.Subject != "" && q.As.Subject != caller.Subject || q.As.Tenant != "" && q.As.Tenant != caller.Tenant
+		for _, scope := range q.As.Scopes {
+			if caller.Role < auth.RoleAdmin && !slices.Contains(caller.Scopes, scope) {
+				return nil, a2a.Invalid("as.scopes", "has a scope that you do not have; GET /mcp/explain says without a call what would become of it")
+			}
+		}
+		switch {
 		case role > caller.Role:
 			return nil, a2a.Invalid("as.role", "is more than your own, which is %s", caller.Role)
 		case other && caller.Role < auth.RoleAdmin:

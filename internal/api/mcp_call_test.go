@@ -48,7 +48,8 @@ func TestCallTool(t *testing.T) {
 	for _, test := range []struct{ caller, body, want string }{
 		{"operator//op", `{"tool":"order","arguments":{"n":12345678901234567890}}`, `operator  op order at /mcp with {'n':12345678901234567890}`},
 		{"operator//op", `{"tool":"order","server":"erp"}`, `op order at /mcp/erp with {}`},
-		{"operator//op", `{"tool":"order","as":{"role":"caller","scopes":["a"]}}`, `caller  op order`},
+		{"operator//op", `{"tool":"order","as":{"role":"caller"}}`, `caller  op order`},
+		{"admin//root", `{"tool":"order","as":{"role":"caller","scopes":["a"]}}`, `caller  root order`},
 		{"admin//root", `{"tool":"order","as":{"subject":"alice","tenant":"acme","role":"viewer"}}`, `viewer acme alice order`},
 		{"operator//op", `{"tool":"fail"}`, `"error":{"code":-32602,"message":"no such tool","data":{"a":1}}`},
 		{"operator//op", `{"tool":"slow"}`, `"task":{"handle":"h-1","status":"working"}`},
@@ -64,6 +65,8 @@ func TestCallTool(t *testing.T) {
 	}{
 		{"operator//op", `{"tool":"order","as":{"role":"admin"}}`, http.StatusBadRequest},
 		{"operator//op", `{"tool":"order","as":{"subject":"alice"}}`, http.StatusForbidden},
+		{"operator//op", `{"tool":"order","as":{"tenant":"acme"}}`, http.StatusForbidden},
+		{"operator//op", `{"tool":"order","as":{"scopes":["a"]}}`, http.StatusBadRequest},
 		{"operator/acme/op", `{"tool":"order"}`, http.StatusForbidden},
 		{"caller//alice", `{"tool":"order"}`, http.StatusForbidden},
 		{"operator//op", `{"tool":"order","server":"nowhere"}`, http.StatusNotFound},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -313,18 +314,29 @@ func (b *Browser) Local(r *http.Request) bool {
 // Address returns the network address that a request comes from.
 func (b *Browser) Address(r *http.Request) string { c := b.Proxies.client(r); return c.text }
 
-// CookieName returns the name of the cookie that holds the id of a session.
-// Over TLS it is one that only this host itself can set (RFC 6265bis §4.1.3.2).
-func CookieName(secure bool) string {
-	if secure {
-		return "__Host-handoff_session"
+// CookieName returns the name of the cookie that holds the id of a session. Over
+// TLS it is one that only this host itself can set (RFC 6265bis §4.1.3.2). The
+// ports of a host share their cookies, so that the name has the port: two nodes on
+// one machine do not sign people out of each other.
+func (b *Browser) CookieName(r *http.Request) string {
+	name := "handoff_session"
+	if b.Secure(r) {
+		name = "__Host-" + name
 	}
-	return "handoff_session"
+	if _, port, err := net.SplitHostPort(r.Host); err == nil && isNumber(port) {
+		name += "_" + port
+	}
+	return name
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }
 
 // SessionID returns the id of the session that a request names; "" for none.
 func (b *Browser) SessionID(r *http.Request) string {
-	list := r.CookiesNamed(CookieName(b.Secure(r)))
+	list := r.CookiesNamed(b.CookieName(r))
 	if len(list) != 1 {
 		return "" // of several, one is not ours
 	}

@@ -281,7 +281,7 @@ func TestWhoNeedsNoCredential(t *testing.T) {
 		if r := program.post("hi", ""); r.StatusCode != http.StatusUnauthorized {
 			t.Errorf("the agent %s takes the cookie of a page: HTTP %d", id, r.StatusCode)
 		}
-		over := v.do(http.MethodGet, "/session", "", http.Header{"Cookie": {"handoff_session=" + strings.Repeat("a", 43)}})
+		over := v.do(http.MethodGet, "/session", "", http.Header{"Cookie": {"handoff_session_" + s.base[strings.LastIndexByte(s.base, ':')+1:] + "=" + strings.Repeat("a", 43)}})
 		if over.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: a session that is over makes a visitor: HTTP %d", id, over.StatusCode)
 		}

@@ -103,5 +103,5 @@ func TestNamesAreText(t *testing.T) {
 	f.admin.get("/console/settings/keys").ok().lacks("<img src=x")
 	f.admin.get("/console/settings/configuration?q=%3Cscript%3E").ok().lacks("<script>").says("No value is like that.")
 	// A flash is text too, whoever has set the cookie.
-	f.nobody().get("/console/", "Cookie", "handoff_session="+f.admin.session()+"; handoff_flash=CjxpbWcgc3JjPXg-").ok().lacks("<img src=x").has("&lt;img src=x&gt;")
+	f.nobody().get("/console/", "Cookie", f.sessionCookie()+"="+f.admin.session()+"; handoff_flash=CjxpbWcgc3JjPXg-").ok().lacks("<img src=x").has("&lt;img src=x&gt;")
 }

@@ -184,7 +184,7 @@ func (c *Console) enter(v *view, p *auth.Principal, how, next string) {
 		v.failed(err)
 		return
 	}
-	v.setCookie(auth.CookieName(c.opts.Browser.Secure(v.r)), id, time.Until(session.Ends))
+	v.setCookie(c.opts.Browser.CookieName(v.r), id, time.Until(session.Ends))
 	http.Redirect(v.w, v.r, c.prefix(v.r)+next, http.StatusSeeOther)
 }
 
@@ -202,7 +202,7 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	v.setCookie(auth.CookieName(c.opts.Browser.Secure(r)), "", 0)
+	v.setCookie(c.opts.Browser.CookieName(r), "", 0)
 	w.Header().Set("Clear-Site-Data", `"cache"`)
 	http.Redirect(w, r, c.prefix(r)+Prefix+"login", http.StatusSeeOther)
 }

@@ -24,11 +24,17 @@ func (s *shown) cookie(name string) *http.Cookie {
 	return nil
 }
 
+// sessionCookie is the name of the cookie with the session.
+func (f *fixture) sessionCookie() string {
+	u, _ := url.Parse(f.server.URL)
+	return "handoff_session_" + u.Port()
+}
+
 // session returns the id of the session that a browser has.
 func (p *person) session() string {
 	u, _ := url.Parse(p.f.server.URL)
 	for _, c := range p.client.Jar.Cookies(u) {
-		if c.Name == "handoff_session" {
+		if c.Name == p.f.sessionCookie() {
 			return c.Value
 		}
 	}
@@ -73,7 +79,7 @@ func TestSignInWithAKey(t *testing.T) {
 		}
 	}
 	got := p.post("/console/login", url.Values{"key": {" " + key + "\n"}, "next": {"/console/settings?x=1"}}).leadsTo("/console/settings?x=1")
-	c := got.cookie("handoff_session")
+	c := got.cookie(f.sessionCookie())
 	if c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Secure || c.Domain != "" || c.MaxAge < 43_000 || c.MaxAge > 43_200 {
 		t.Errorf("the cookie is %v", c)
 	}
@@ -132,7 +138,7 @@ func TestALinkWorksOnceAndOnTheNodesMachine(t *testing.T) {
 		"a proxy's name":  {"Forwarded", "for=203.0.113.7"},
 		"an unknown host": {"Host", "203.0.113.7"},
 	} {
-		if got := f.nobody().get(link, headers...); got.status != http.StatusForbidden || got.cookie("handoff_session") != nil {
+		if got := f.nobody().get(link, headers...); got.status != http.StatusForbidden || got.cookie(f.sessionCookie()) != nil {
 			t.Errorf("through %s: status %d", name, got.status)
 		}
 	}
@@ -162,7 +168,7 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 	p := f.nobody()
 	u, _ := url.Parse(f.server.URL)
 	planted := strings.Repeat("A", 43)
-	p.client.Jar.SetCookies(u, []*http.Cookie{{Name: "handoff_session", Value: planted, Path: "/"}})
+	p.client.Jar.SetCookies(u, []*http.Cookie{{Name: f.sessionCookie(), Value: planted, Path: "/"}})
 	key, _ := f.newKey("viewer", "vera", "")
 	p.post("/console/login", url.Values{"key": {key}}).leadsTo("/console/")
 	if p.session() == planted || p.session() == "" {
@@ -171,10 +177,10 @@ func TestSigningInBeginsANewSession(t *testing.T) {
 	// The one before ends with the next sign-in.
 	before := p.session()
 	p.post("/console/login", url.Values{"key": {key}}).leadsTo("/console/")
-	f.nobody().get("/console/", "Cookie", "handoff_session="+before).leadsTo("/console/login")
+	f.nobody().get("/console/", "Cookie", f.sessionCookie()+"="+before).leadsTo("/console/login")
 	p.get("/console/").ok()
 	// Two cookies of one name: one of them is not ours.
-	f.nobody().get("/console/", "Cookie", "handoff_session="+planted+"; handoff_session="+p.session()).leadsTo("/console/login")
+	f.nobody().get("/console/", "Cookie", f.sessionCookie()+"="+planted+"; "+f.sessionCookie()+"="+p.session()).leadsTo("/console/login")
 }
 
 func TestSignOut(t *testing.T) {
@@ -187,9 +193,9 @@ func TestSignOut(t *testing.T) {
 		t.Error("the browser still has the cookie")
 	}
 	thief := f.nobody()
-	thief.get("/console/", "Cookie", "handoff_session="+session).leadsTo("/console/login")
+	thief.get("/console/", "Cookie", f.sessionCookie()+"="+session).leadsTo("/console/login")
 	// Nor does it make anybody an anonymous caller.
-	if got := thief.get("/api/v1/me", "Cookie", "handoff_session="+session); got.status != http.StatusUnauthorized {
+	if got := thief.get("/api/v1/me", "Cookie", f.sessionCookie()+"="+session); got.status != http.StatusUnauthorized {
 		t.Errorf("the API takes a session that has ended: status %d: %s", got.status, got.body)
 	}
 	if got := f.entries("POST /console/logout"); !cmp.Equal(got, []string{"console vera  OK"}) {
@@ -258,14 +264,14 @@ func TestOverTLSCookiesAreSecure(t *testing.T) {
 	key, _ := f.newKey("viewer", "vera", "")
 	over := []string{"X-Forwarded-For", "203.0.113.7", "X-Forwarded-Proto", "https", "Origin", "https://agents.example.com"}
 	got := f.nobody().post("/console/login", url.Values{"key": {key}}, over...).leadsTo("/handoff/console/")
-	c := got.cookie("__Host-handoff_session")
+	c := got.cookie("__Host-" + f.sessionCookie())
 	if c == nil || !c.Secure || !c.HttpOnly || c.Path != "/" || c.Domain != "" {
 		t.Fatalf("the cookies are %q", got.header["Set-Cookie"])
 	}
 	page := f.nobody().get("/console/settings", append(over, "Cookie", c.Name+"="+c.Value)...).ok()
 	page.has(`href="/handoff/console/tasks"`, `data-root="/handoff/console/"`, `src="/handoff/console/assets/`, `action="/handoff/console/logout"`).lacks(`="/console/`)
 	// The name without the prefix is not believed there.
-	f.nobody().get("/console/", append(over, "Cookie", "handoff_session="+c.Value)...).leadsTo("/handoff/console/login")
+	f.nobody().get("/console/", append(over, "Cookie", f.sessionCookie()+"="+c.Value)...).leadsTo("/handoff/console/login")
 	// The same on the node's machine, without TLS and without the proxy's path.
 	f.admin.get("/console/").ok().has(`href="/console/tasks"`)
 }
