@@ -38,26 +38,28 @@ func markdownLike(text string) bool {
 	return markdownLine.MatchString(text) || strong.MatchString(text) || len(listLine.FindAllStringIndex(text, 2)) == 2
 }
 
-// maxNesting bounds how deep quotes and lists may stand in each other: the parser
-// takes time by the square of it.
-const maxNesting = 40
+// Bounds of what takes the parser more than time by the length of a text. What
+// somebody wrote to be read is far below them.
+const (
+	maxNesting  = 40     // quotes and lists that begin in one line: time by the square
+	maxBrackets = 1000   // that could begin a link or an element, for which all that follows is looked through
+	maxRuns     = 4000   // of emphasis, and of code: time by the square
+	maxCells    = 20_000 // of tables, whose rows are filled up to the width of their heads
+)
 
-// maxBrackets bounds what could begin a link or an element: for each the parser may
-// look through all that follows.
-const maxBrackets = 1000
-
-// tooDeep reports whether the nesting of a text is nothing that somebody wrote
-// to be read.
-func tooDeep(text string) bool {
+// laborious reports whether the parser would have more to do with a text than its
+// length says.
+func laborious(text string) bool {
 	for line := range strings.Lines(text) {
 		markers, spaces := 0, 0
 	marks:
 		for i := range len(line) {
 			switch line[i] {
-			case '>', '-', '*', '+':
+			case '>', '-', '*', '+', '.', ')':
 				markers++
 			case ' ', '\t':
 				spaces++
+			case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 			default:
 				break marks
 			}
@@ -66,11 +68,27 @@ func tooDeep(text string) bool {
 			return true
 		}
 	}
-	return strings.Count(text, "[") > maxBrackets || strings.Count(text, "<") > maxBrackets
+	runs := strings.Count(text, "*") + strings.Count(text, "_") + strings.Count(text, "~") + strings.Count(text, "`")
+	return strings.Count(text, "[") > maxBrackets || strings.Count(text, "<") > maxBrackets || runs > maxRuns || cells(text) > maxCells
+}
+
+// cells is how many cells the tables of a text can have: a table goes on to the
+// next line that is empty.
+func cells(text string) int {
+	all, widest, lines := 0, 0, 0
+	for line := range strings.Lines(text) {
+		if strings.TrimSpace(line) == "" {
+			all, widest, lines = all+widest*lines, 0, 0
+			continue
+		}
+		lines++
+		widest = max(widest, strings.Count(line, "|"))
+	}
+	return all + widest*lines
 }
 
 func (w *writer) markdown(text string) {
-	if len(text) > maxMarkdown || tooDeep(text) {
+	if len(text) > maxMarkdown || laborious(text) {
 		w.text(text)
 		return
 	}
