@@ -98,6 +98,10 @@ lint: ## vet, staticcheck, gofumpt
 vuln: ## look for known vulnerabilities; needs the Go vulnerability database
 	$(GOVULNCHECK) ./...
 
+.PHONY: site
+site: ## make a site of the documents in dist/site
+	@$(GO) run ./docs/site -o dist/site
+
 .PHONY: fmt
 fmt: ## format the code
 	$(GOFUMPT) -w .

@@ -13,6 +13,7 @@ import (
 // imports. docs/architecture.md draws them.
 var floors = map[string]int{
 	"cmd/handoff":               8,
+	"docs/site":                 1,
 	"":                          7,
 	"internal/console":          6,
 	"internal/chat":             6,
