@@ -169,7 +169,17 @@ func (v *view) item() (*itemDetail, error) {
 	}
 	i := &d.Item
 	v.title = content.Visible(i.Agent) + " " + i.Asks()
-	d.Conversation = talk(d.Messages, i.Agent, i.Owner)
+	who := i.Agent
+	if i.Task != "" {
+		// What a peer asks below is an item of the task above, whose agent has spoken.
+		var t shownTask
+		if err := v.get("/tasks/"+url.PathEscape(i.Task)+"?history=0", &t); err == nil {
+			who = t.Who()
+		} else if !isNotFound(err) {
+			return nil, err
+		}
+	}
+	d.Conversation = talk(d.Messages, who, i.Owner)
 	slices.Reverse(d.History)
 	d.MayAnswer = i.Open() && !i.Decides() && v.may(auth.RoleCaller)
 	d.MayDecide = i.Open() && i.Decides() && v.may(auth.RoleOperator)

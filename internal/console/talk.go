@@ -5,6 +5,7 @@ import (
 	"html/template"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/agent"
 	"handoff.example/handoff/internal/console/content"
 )
 
@@ -17,14 +18,14 @@ type said struct {
 }
 
 // talk makes a conversation of messages between an agent and the owner of its task.
-func talk(messages []a2a.Message, agent, owner string) []said {
+func talk(messages []a2a.Message, who, owner string) []said {
 	if owner == "" {
 		owner = "anonymous"
 	}
 	list := make([]said, len(messages))
 	for i := range messages {
 		m := &messages[i]
-		list[i] = said{ID: m.MessageID, User: m.Role == a2a.RoleUser, Who: agent, Parts: partsOf(m)}
+		list[i] = said{ID: m.MessageID, User: m.Role == a2a.RoleUser, Who: who, Parts: partsOf(m)}
 		if list[i].User {
 			list[i].Who = owner
 		}
@@ -34,9 +35,12 @@ func talk(messages []a2a.Message, agent, owner string) []said {
 
 // partsOf shows the parts of a message.
 func partsOf(m *a2a.Message) []template.HTML {
-	parts := make([]template.HTML, len(m.Parts))
+	parts := make([]template.HTML, 0, len(m.Parts))
 	for i := range m.Parts {
-		parts[i] = content.Part(&m.Parts[i], inlined(&m.Parts[i]))
+		if m.Parts[i].MediaType == agent.SchemaMediaType {
+			continue // it is for the form of the answer
+		}
+		parts = append(parts, content.Part(&m.Parts[i], inlined(&m.Parts[i])))
 	}
 	return parts
 }

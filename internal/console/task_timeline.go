@@ -35,21 +35,7 @@ func (v *view) timeline(id string) (*taskTimeline, error) {
 	t.Items = slices.DeleteFunc(t.Items, func(i timelineItem) bool {
 		return i.Kind == "wait" && i.Wait == "worker" && !i.Open && i.End.Sub(i.Start) < 100*time.Millisecond
 	})
-	for i := range t.Waits {
-		t.Waits[i].By = t.settledBy(t.Waits[i].Kind, t.Waits[i].Who)
-	}
 	return t, nil
-}
-
-// settledBy returns who has ended the waits of a kind for somebody.
-func (t *taskTimeline) settledBy(kind, who string) (by []string) {
-	for i := range t.Items {
-		item := &t.Items[i]
-		if item.Kind == "wait" && item.Wait == kind && item.Who == who && item.By != "" && !slices.Contains(by, item.By) {
-			by = append(by, item.By)
-		}
-	}
-	return by
 }
 
 // timelineItem is a span or a mark.
@@ -88,8 +74,20 @@ type waitSum struct {
 	Count int    `json:"count"`
 	MS    int64  `json:"ms"`
 	Open  bool   `json:"open"`
+}
 
-	By []string `json:"-"` // who has answered or decided
+// Person reports whether it was up to a person.
+func (s *waitSum) Person() bool { return s.Kind == "answer" || s.Kind == "grant" }
+
+// Within reports whether some waits were part of others: a person was waited for
+// while the agent was that has asked.
+func (t *taskTimeline) Within() bool {
+	all, agents := int64(0), false
+	for i := range t.Waits {
+		all += t.Waits[i].MS
+		agents = agents || t.Waits[i].Kind == "peer" || t.Waits[i].Kind == "task"
+	}
+	return agents && all > t.WaitingMS+t.WaitingMS/100
 }
 
 // Whom names who or what was waited for.

@@ -104,18 +104,20 @@ func TestAQuestionThatWasPassedOnIsOne(t *testing.T) {
 	}
 }
 
-func TestAWaitSaysWhoHasEndedIt(t *testing.T) {
+func TestWaitsForPeopleArePartOfThoseForAgents(t *testing.T) {
 	t.Parallel()
-	line := &taskTimeline{Items: []timelineItem{
-		{Kind: "wait", Wait: "answer", By: "mara"},
-		{Kind: "wait", Wait: "answer", By: "sari"},
-		{Kind: "wait", Wait: "answer", By: "mara"},
-		{Kind: "wait", Wait: "answer", Who: "olga", By: "olga"},
-		{Kind: "wait", Wait: "grant", By: "dewi"},
-		{Kind: "wait", Wait: "answer", Open: true},
-	}}
-	if by := line.settledBy("answer", ""); !slices.Equal(by, []string{"mara", "sari"}) {
-		t.Errorf("answered by %q", by)
+	supplier, rina := waitSum{Kind: "peer", Who: "supplier", MS: 5100}, waitSum{Kind: "answer", Who: "Rina", MS: 4700}
+	for name, c := range map[string]struct {
+		line   taskTimeline
+		within bool
+	}{
+		"passed on": {taskTimeline{Waits: []waitSum{supplier, rina}, WaitingMS: 5100}, true},
+		"its own":   {taskTimeline{Waits: []waitSum{supplier, rina}, WaitingMS: 9800}, false},
+		"alone":     {taskTimeline{Waits: []waitSum{rina}, WaitingMS: 4700}, false},
+	} {
+		if got := c.line.Within(); got != c.within {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 
