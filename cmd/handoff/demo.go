@@ -84,7 +84,7 @@ func (a *app) demo(ctx context.Context, o demo.Options) error {
 	err := demo.Run(ctx, o)
 	if taken, ok := errors.AsType[*demo.AddressError](err); ok {
 		f := failf(codeInternal, "the address %s cannot be used: %w", taken.Address, taken.Err)
-		f.Hint = fmt.Sprintf("Stop the program that has it, or choose another port: handoff demo --port %d; --port 0 takes one that is free", o.Port+1)
+		f.Hint = fmt.Sprintf("Stop the program that has it, or choose another port: handoff demo --port %d (make demo DEMO='--port %d'); --port 0 takes one that is free", o.Port+1, o.Port+1)
 		return f
 	}
 	return err

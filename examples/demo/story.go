@@ -328,7 +328,9 @@ func (s *story) waits(o *order) {
 // handOver tells what to do next, and what comes of it, until the demo is ended.
 func (s *story) handOver(ctx context.Context, o, next *order) error {
 	s.screen.section("Now you", "a second order asks its question, and nobody has answered yet")
-	if err := s.console(ctx); err != nil {
+	if s.o.Exit {
+		s.screen.pair("open the console", "with handoff demo --exit=false, or make demo on a terminal")
+	} else if err := s.console(ctx); err != nil {
 		return err
 	}
 	s.screen.pair("answer the question", "in the inbox, of %s: %s", next.number, next.open[0].Text)
