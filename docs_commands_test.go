@@ -79,9 +79,9 @@ func (p *program) problem(words []string) string {
 	return ""
 }
 
-// Every command of the checklist, and of what alerts say is to be done, can be typed as
+// Every command that a document shows, and that alerts say is to be done, can be typed as
 // it stands there.
-func TestCommandsForOperatorsCanBeTyped(t *testing.T) {
+func TestCommandsOfDocumentsCanBeTyped(t *testing.T) {
 	t.Parallel()
 	p := builtProgram(t)
 	for _, wrong := range [][]string{{"nonsense"}, {"admin", "nonsense"}, {"admin", "task", "list", "--nonsense"}, {"inbox", "list", "-z"}} {
@@ -89,30 +89,111 @@ func TestCommandsForOperatorsCanBeTyped(t *testing.T) {
 			t.Errorf("handoff %s passes", strings.Join(wrong, " "))
 		}
 	}
-	var lines []string
-	for _, page := range []string{"docs/production.md", "docs/metrics.md"} {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
-			for line := range strings.SplitSeq(block[1], "\n") {
-				if command, ok := strings.CutPrefix(line, "$ handoff "); ok {
-					command, _, _ = strings.Cut(command, " #")
-					lines = append(lines, command)
+	count := 0
+	for name, text := range documents(t) {
+		for _, block := range shellBlock.FindAllStringSubmatch(text, -1) {
+			for _, words := range invocations(block[1]) {
+				count++
+				if problem := p.problem(words); problem != "" {
+					t.Errorf("%s shows handoff %s: %s", name, strings.Join(words, " "), problem)
 				}
 			}
 		}
 	}
-	lines = append(lines, runbooks(t)...)
-	if len(lines) < 40 {
-		t.Fatalf("only %d commands", len(lines))
+	if count < 200 {
+		t.Errorf("only %d commands are shown", count)
 	}
-	for _, line := range lines {
+	said := runbooks(t)
+	if len(said) < 10 {
+		t.Errorf("only %d commands are said by alerts", len(said))
+	}
+	for _, line := range said {
 		if problem := p.problem(strings.Fields(line)); problem != "" {
-			t.Errorf("handoff %s: %s", line, problem)
+			t.Errorf("an alert says handoff %s: %s", line, problem)
 		}
 	}
+}
+
+// What is read of a block are its commands, and not what is quoted, commented or shown.
+func TestInvocations(t *testing.T) {
+	t.Parallel()
+	block := `$ handoff check   # handoff nonsense
+handoff.yaml: ok
+X=1 bin/handoff serve -c a.yaml & sleep 1
+ITEM=$(handoff inbox list | sed -n 's/^handoff x//p')
+handoff send URL "handoff y; handoff z" \
+  --stream && (cd x; ../../bin/handoff version)
+cat handoff.yaml
+`
+	want := [][]string{{"check"}, {"serve", "-c", "a.yaml"}, {"inbox", "list"}, {"send", "URL", "handoff y; handoff z", "--stream"}, {"version"}}
+	if got := invocations(block); !slices.EqualFunc(got, want, slices.Equal[[]string]) {
+		t.Errorf("%q", got)
+	}
+}
+
+var (
+	heredoc    = regexp.MustCompile(`(?s)<<'END'\n.*?\nEND\n`)
+	assignment = regexp.MustCompile(`^[A-Z_]+=`)
+)
+
+// invocations returns what handoff is called with in a block of shell commands.
+func invocations(block string) (calls [][]string) {
+	block = heredoc.ReplaceAllString(strings.ReplaceAll(block, "\\\n", " "), "\n")
+	for line := range strings.SplitSeq(block, "\n") {
+		for _, words := range simpleCommands(strings.TrimPrefix(line, "$ ")) {
+			for len(words) > 0 && assignment.MatchString(words[0]) {
+				words = words[1:]
+			}
+			if len(words) > 1 && filepath.Base(words[0]) == "handoff" && !strings.HasPrefix(words[1], "-") {
+				calls = append(calls, words[1:])
+			}
+		}
+	}
+	return calls
+}
+
+// simpleCommands takes a line of the shell apart: into commands, and these into words.
+func simpleCommands(line string) (commands [][]string) {
+	var words []string
+	var word strings.Builder
+	var quote rune
+	begun := false
+	endWord := func() {
+		if begun {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		begun = false
+	}
+	endCommand := func() {
+		endWord()
+		if len(words) > 0 {
+			commands = append(commands, words)
+		}
+		words = nil
+	}
+	for _, r := range line {
+		switch {
+		case quote != 0 && r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '"' || r == '\'':
+			quote, begun = r, true
+		case r == '#' && !begun:
+			endCommand()
+			return commands
+		case r == ' ' || r == '\t':
+			endWord()
+		case strings.ContainsRune("|&;()<>", r):
+			endCommand()
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	endCommand()
+	return commands
 }
 
 var inRunbook = regexp.MustCompile(`\bhandoff ((?:[a-z][a-z-]*)(?: (?:--?[a-z-]+|[a-z][a-z-]*|[A-Z]+|[0-9]+[a-z]|\{\{[^}]*\}\}))*)`)

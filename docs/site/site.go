@@ -226,8 +226,8 @@ func (s *site) renderFolder(name string) (*page, []string, error) {
 	return p, links, nil
 }
 
-// navigation is the lists below the headings of the index. Each item leads to its first
-// link, or to all of them when it is nothing but links after a colon.
+// navigation is the links to pages in the lists below the headings of the index, without
+// those to parts of pages.
 func navigation(doc ast.Node, source []byte) (nav []section) {
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
@@ -243,11 +243,11 @@ func navigation(doc ast.Node, source []byte) (nav []section) {
 			for item := n.FirstChild(); item != nil; item = item.NextSibling() {
 				for c := item.FirstChild().FirstChild(); c != nil; c = c.NextSibling() {
 					link, ok := c.(*ast.Link)
-					to := ""
-					if ok {
-						to, _, _ = strings.Cut(string(link.Destination), "#")
+					if !ok {
+						continue
 					}
-					if ok && !strings.Contains(to, "://") && !slices.ContainsFunc(at.Links, func(e entry) bool { return e.To == to }) {
+					to := string(link.Destination)
+					if !strings.ContainsAny(to, "#:") && !slices.ContainsFunc(at.Links, func(e entry) bool { return e.To == to }) {
 						at.Links = append(at.Links, entry{Name: plain(link, source), To: to})
 					}
 				}
