@@ -84,20 +84,21 @@ type Options struct {
 
 // Bounds of requests.
 const (
-	maxBody     = 256 << 10
-	bodyTimeout = 30 * time.Second
-	maxNote     = 4 << 10 // bytes
-	maxPath     = 4 << 10 // bytes of the name of a backup
-	maxGrants   = 1000    // requests in one answer
-	maxFollows  = 256     // logs that are followed at once
-	defaultPage = 50      // tasks
+	maxBody        = 256 << 10
+	bodyTimeout    = 30 * time.Second
+	maxNote        = 4 << 10 // bytes
+	maxPath        = 4 << 10 // bytes of the name of a backup
+	maxGrants      = 1000    // requests in one answer
+	maxFollows     = 256     // logs that are followed at once
+	maxFollowsEach = 32      // of them by one caller
+	defaultPage    = 50      // tasks
 )
 
 type handler struct {
 	opts    Options
 	log     *slog.Logger
 	origins *http.CrossOriginProtection
-	follows chan struct{} // one for each log that is followed
+	follows places
 }
 
 // New returns a handler of everything below /api/v1/.
@@ -107,7 +108,7 @@ func New(opts Options) http.Handler {
 	}
 	return &handler{
 		opts: opts, log: opts.Logger,
-		origins: http.NewCrossOriginProtection(), follows: make(chan struct{}, maxFollows),
+		origins: http.NewCrossOriginProtection(), follows: places{of: map[string]int{}},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -50,7 +51,7 @@ func (c *call) followChanges() (any, error) {
 	if c.caller.Anonymous() && !c.caller.Local {
 		return nil, a2a.Errorf(a2a.CodePermissionDenied, "Callers without credentials may not follow changes; subscribe to a task instead")
 	}
-	release, err := c.h.follow()
+	release, err := c.h.follows.follow(&c.caller)
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +73,38 @@ func (c *call) followChanges() (any, error) {
 	return nil, nil
 }
 
-// follow takes one of the places of those who follow something.
-func (h *handler) follow() (release func(), err error) {
-	select {
-	case h.follows <- struct{}{}:
-		return func() { <-h.follows }, nil
-	default:
+// places are those of callers who follow something: so many in all, and for each
+// caller who is no admin.
+type places struct {
+	mu  sync.Mutex
+	all int
+	of  map[string]int
+}
+
+// follow takes a place.
+func (p *places) follow(caller *auth.Principal) (release func(), err error) {
+	who := caller.Tenant + "\x00" + caller.Subject
+	if !caller.Named() {
+		who = caller.Address
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case caller.Role < auth.RoleAdmin && p.of[who] >= maxFollowsEach:
+		return nil, errFollowsEach
+	case p.all >= maxFollows:
 		return nil, errFollows
 	}
+	p.all++
+	p.of[who]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.all--
+		if p.of[who]--; p.of[who] == 0 {
+			delete(p.of, who)
+		}
+	}, nil
 }
 
 // follower tells one caller of changes.

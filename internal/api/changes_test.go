@@ -170,3 +170,16 @@ func TestMe(t *testing.T) {
 		}
 	}
 }
+
+// One caller does not take the places of all who follow something.
+func TestCallersShareThePlacesOfThoseWhoFollow(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	for range 32 {
+		n.follow("viewer//alice", "")
+	}
+	n.call("GET", "/changes", "viewer//alice", "").failure(http.StatusTooManyRequests)
+	last := n.follow("viewer//bob", "")
+	n.follow("admin//root", "")
+	last.body.Body.Close()
+}

@@ -28,6 +28,13 @@ var errFollows = &a2a.Error{
 	Metadata: map[string]string{a2a.MetadataLimit: "follows"},
 }
 
+// errFollowsEach refuses one more to a caller who follows many things.
+var errFollowsEach = &a2a.Error{
+	Code: a2a.CodeResourceExhausted, RetryAfter: 5 * time.Second,
+	Message:  "You follow too many logs at once; the limit for each caller is " + strconv.Itoa(maxFollowsEach) + ". Close one, or ask now and then instead",
+	Metadata: map[string]string{a2a.MetadataLimit: "follows"},
+}
+
 // taskEvents sends the events of a task as they are in the store: as lines of
 // JSON, or with follow as server-sent events until the task is terminal.
 func (c *call) taskEvents() (any, error) {
@@ -44,7 +51,7 @@ func (c *call) taskEvents() (any, error) {
 		after = n
 	}
 	if follow {
-		release, err := c.h.follow()
+		release, err := c.h.follows.follow(&c.caller)
 		if err != nil {
 			return nil, err
 		}

@@ -140,6 +140,11 @@ func (c *Console) ownerOf(r *http.Request, key string) (auth.Principal, error) {
 func (c *Console) redeem(w http.ResponseWriter, r *http.Request, secret string) {
 	v := c.view(w, r)
 	v.w.Header().Set("Referrer-Policy", "no-referrer")
+	if dest := r.Header.Get("Sec-Fetch-Dest"); dest != "" && dest != "document" {
+		// A page of somebody else that names a link as an image only tries it.
+		c.fail(v, http.StatusForbidden, "Not from here", "A link that signs in is opened, and not fetched by a page.")
+		return
+	}
 	if !c.opts.Browser.Local(r) {
 		c.fail(v, http.StatusForbidden, "Only on the node's machine", "A link that signs in is for a browser on the machine of the node, at an address of that machine alone. Sign in with an API key.")
 		return

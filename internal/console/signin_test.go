@@ -126,6 +126,16 @@ func TestSignInIsBounded(t *testing.T) {
 	}
 }
 
+func TestImagesOfOtherPagesAreNoAttempts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	key, _ := f.newKey("viewer", "vera", "")
+	for range 30 {
+		f.nobody().get("/console/?once="+strings.Repeat("x", 43), "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image")
+	}
+	f.nobody().post("/console/login", url.Values{"key": {key}}).leadsTo("/console/")
+}
+
 func TestALinkWorksOnceAndOnTheNodesMachine(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -135,6 +145,7 @@ func TestALinkWorksOnceAndOnTheNodesMachine(t *testing.T) {
 		"a proxy":         {"X-Forwarded-For", "203.0.113.7"},
 		"another name":    {"Host", "rebound.example"},
 		"a page":          {"Origin", "https://evil.example"},
+		"an image":        {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "image"},
 		"a proxy's name":  {"Forwarded", "for=203.0.113.7"},
 		"an unknown host": {"Host", "203.0.113.7"},
 	} {
