@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,9 +89,10 @@ type asking struct {
 	token  jsontext.Value // of progress; nil: none is told
 	steps  int
 	told   time.Time
-	bytes  int  // of artifacts so far
-	owns   bool // the task was made for this call
-	over   bool // the response was given
+	latest string // what came too early to be told
+	bytes  int    // of artifacts so far
+	owns   bool   // the task was made for this call
+	over   bool   // the response was given
 }
 
 // follow answers a call with what becomes of a task.
@@ -147,7 +149,7 @@ func (a *asking) Next() (*mcp.Message, error) {
 		case errors.Is(err, context.DeadlineExceeded) && !time.Now().Before(a.until), errors.Is(err, engine.ErrDraining):
 			return a.respond(a.s.handle(a.ctx, a.p, a.m, a.id)), nil
 		case errors.Is(err, context.DeadlineExceeded):
-			if m := a.progress("The work goes on"); m != nil {
+			if m := a.progress(cmp.Or(a.latest, "The work goes on")); m != nil {
 				return m, nil
 			}
 			continue
@@ -169,9 +171,12 @@ func (a *asking) Next() (*mcp.Message, error) {
 				return m, err
 			}
 		}
-		if m := a.progress(a.said(&e)); m != nil {
+		text := a.said(&e)
+		if m := a.progress(text); m != nil {
 			return m, nil
 		}
+		// What comes too early is said with the next beat.
+		a.latest = cmp.Or(text, a.latest)
 	}
 }
 
@@ -192,6 +197,8 @@ func (a *asking) next() (engine.Frame, error) {
 // said is what an event says of the progress; "": nothing.
 func (a *asking) said(e *a2a.StreamResponse) string {
 	switch {
+	case e.Task != nil && e.Task.Status.Message != nil:
+		return short(textsOf(e.Task.Status.Message.Parts), maxShown)
 	case e.StatusUpdate != nil && e.StatusUpdate.Status.Message != nil:
 		return short(textsOf(e.StatusUpdate.Status.Message.Parts), maxShown)
 	case e.ArtifactUpdate != nil:
@@ -217,7 +224,7 @@ func (a *asking) progress(text string) *mcp.Message {
 		return nil
 	}
 	a.steps++
-	a.told = time.Now()
+	a.told, a.latest = time.Now(), ""
 	params := object([]member{{"progressToken", a.token}, {"progress", jsontext.Value(strconv.Itoa(a.steps))}, {"message", quoted(text)}})
 	body := object([]member{{"jsonrpc", jsontext.Value(`"2.0"`)}, {"method", quoted(mcp.NotifyProgress)}, {"params", params}})
 	m, err := mcp.Scan(body, mcp.Limits{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -310,7 +311,7 @@ func TestRow125_ProgressAndCancel(t *testing.T) {
 		return turn.Complete("Found")
 	}))
 	got := b.tool("slow.work", `{"message":"quick"}`, knowsNothing)
-	if got.texts() != "Found" || len(got.progress) < 3 || got.progress[0] != "Looking" {
+	if got.texts() != "Found" || len(got.progress) < 2 || !slices.Contains(got.progress, "Looking") {
 		t.Errorf("got %s, progress %q", got.Body, got.progress)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
