@@ -122,7 +122,9 @@ func (c *channel) receive(line []byte) error {
 	var to *pending
 	switch {
 	case m.IsResponse():
-		to = c.find(m.ID) // a late answer has nobody (CAN-02)
+		if to = c.find(m.ID); to != nil { // a late answer has nobody (CAN-02)
+			c.leave(to) // it is answered, and no log message can be of it any more
+		}
 	case !m.IsNotification():
 		c.t.log.Warn("an MCP server sends requests, which it must not", "method", clip(m.Method, 100)) // STD-03
 	case m.MetaValue(mcp.MetaSubscription) != nil:

@@ -108,6 +108,9 @@ func hostileCall(part string, m *mcp.Message) int {
 			fmt.Printf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1}}`+"\n", m.ID)
 		}
 		fmt.Printf(ok, m.ID)
+	case "logging":
+		fmt.Println(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"said"}}`)
+		fmt.Printf(ok, m.ID)
 	case "mute":
 	case "environment":
 		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`+"\n", m.ID, strings.Join(os.Environ(), " "))

@@ -89,6 +89,36 @@ func TestTraceStdio(t *testing.T) {
 	}
 }
 
+// A log message of a process does not say of which request it is. It is of the only
+// one that has no answer yet, though somebody still has that of the one before in
+// his hands.
+func TestLogsAreOfTheOnlyRequest(t *testing.T) {
+	t.Parallel()
+	s := only(t, servers(t, part(t, "logging"), upstream.Options{}))
+	logging := func() *upstream.Request {
+		r := call("x", "{}")
+		r.Message = r.Message.WithMeta(mcp.MetaLogLevel, []byte(`"info"`))
+		return r
+	}
+	before, err := s.Do(t.Context(), logging())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	for {
+		m, err := before.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.IsResponse() {
+			break
+		}
+	}
+	if got := must(t, s, logging()); len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "said") {
+		t.Errorf("got %q", got.Notes)
+	}
+}
+
 // exerciseTools calls what every server with the tools answers alike.
 func exerciseTools(t *testing.T, s upstream.Server) {
 	t.Helper()
