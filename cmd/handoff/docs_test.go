@@ -16,18 +16,26 @@ import (
 // What the commands of a page show, as far as a reader would miss it.
 var shown = []struct {
 	page, section string // the part of the page from this heading to the next of its level; "": all
+	before        string // what its reader has done before
 	want          []string
 }{
-	{"README.md", "## Five minutes", []string{"Name: Hello", "Hello! You said: Hello from the README", "Hello from mine", "COMPLETED"}},
-	{"docs/start.md", "", []string{
+	{"README.md", "## Five minutes", "", []string{"Name: Hello", "Hello! You said: Hello from the README", "Hello from mine", "COMPLETED"}},
+	{"docs/start.md", "", "", []string{
 		"What shall I say?", "Call: ok", "Incoterm? FOB or delivered?", "Ref: PO-2026-0184", "answered by local admin",
 		"400 units of BRG-0042, 82,000,000 IDR", "The quote is there.", `"SBY":310`, "Outcome: allowed", "Outcome: hidden",
 	}},
+	{"docs/cards.md", "## Signatures", "handoff card key new card-2027.pem --alg EdDSA\necho '" + aCard + "' > agent-card.json\n", []string{"Signature: good", "signed.json: verified"}},
+	{"docs/partners.md", "## Before DNS works", "handoff init\n", []string{"COMPLETED"}},
 }
 
-// The commands of the pages that people begin with, run as they stand in a clone, but for
+const aCard = `{"name": "Quotes", "description": "Quotes prices.", "version": "1.0.0", "capabilities": {"streaming": true},
+	"supportedInterfaces": [{"url": "https://agents.example.com/rpc", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+	"defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+	"skills": [{"id": "quote", "name": "Quote", "description": "Quotes an article.", "tags": ["quotes"]}]}`
+
+// The commands of pages that need no more than the program, run as they stand in a clone, but for
 // ports, the folder of the reader, and waits, which end as soon as a node is there.
-func TestCommandsOfTheFirstPagesRun(t *testing.T) {
+func TestCommandsOfPagesRun(t *testing.T) {
 	t.Parallel()
 	for _, s := range shown {
 		t.Run(filepath.Base(s.page), func(t *testing.T) {
@@ -36,7 +44,7 @@ func TestCommandsOfTheFirstPagesRun(t *testing.T) {
 			if err := os.CopyFS(filepath.Join(clone, "examples", "hello"), os.DirFS("../../examples/hello")); err != nil {
 				t.Fatal(err)
 			}
-			script := commandsOf(t, s.page, s.section)
+			script := s.before + commandsOf(t, s.page, s.section)
 			script = builds.ReplaceAllStringFunc(script, func(line string) string {
 				m := builds.FindStringSubmatch(line)
 				if out, err := exec.Command("go", "build", "-C", "../..", "-o", filepath.Join(clone, m[1]), m[2]).CombinedOutput(); err != nil {
@@ -44,7 +52,8 @@ func TestCommandsOfTheFirstPagesRun(t *testing.T) {
 				}
 				return ""
 			})
-			script = regexp.MustCompile(`(?m)^make build\b.*`).ReplaceAllString(script, "")
+			script = regexp.MustCompile(`(?m)^(make build\b|curl --resolve ).*`).ReplaceAllString(script, "")     // done, and of a host that is nowhere
+			script = regexp.MustCompile(`(?m)^handoff serve [^&\n]*$`).ReplaceAllString(script, "${0} & sleep 1") // in a terminal of its own
 			script = withPorts(t, strings.ReplaceAll(script, "/tmp/mine", "~/mine"))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
