@@ -89,9 +89,10 @@ const (
 	maxNote        = 4 << 10 // bytes
 	maxPath        = 4 << 10 // bytes of the name of a backup
 	maxGrants      = 1000    // requests in one answer
-	maxFollows     = 256     // logs that are followed at once
-	maxFollowsEach = 32      // of them by one caller
-	defaultPage    = 50      // tasks
+	maxPartBytes   = 1 << 30
+	maxFollows     = 256 // logs that are followed at once
+	maxFollowsEach = 32  // of them by one caller
+	defaultPage    = 50  // tasks
 )
 
 type handler struct {

@@ -35,6 +35,7 @@ type call struct {
 	id        string // of the request
 	sent      int    // that was sent; 0: nothing yet
 	reason    string // of a refusal, for the log
+	partBytes int    // of each part that is told, at most; 0: all
 	target    string // what was made, for the audit log; "" for what the path names
 }
 

@@ -68,7 +68,9 @@ func (c *call) listInbox() (any, error) {
 
 // getItem returns an item with the conversation of its task and its history.
 func (c *call) getItem() (any, error) {
-	if err := c.query().err(); err != nil {
+	q := c.query("part_bytes")
+	c.partBytes = int(q.number("part_bytes", 0, 0, maxPartBytes))
+	if err := q.err(); err != nil {
 		return nil, err
 	}
 	return c.item()
@@ -78,7 +80,14 @@ func (c *call) item() (any, error) {
 	if err := c.inboxAllowed(); err != nil {
 		return nil, err
 	}
-	return c.h.opts.Inbox.Show(c.context(), c.reach(), c.r.PathValue("id"))
+	detail, err := c.h.opts.Inbox.Show(c.context(), c.reach(), c.r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	for i := range detail.Conversation {
+		detail.Conversation[i] = cutMessage(detail.Conversation[i], c.partBytes)
+	}
+	return detail, nil
 }
 
 // answerItem answers a question.

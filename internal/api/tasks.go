@@ -69,7 +69,8 @@ var filters = []string{
 
 // listTasks returns the tasks that the caller may see, newest status first.
 func (c *call) listTasks() (any, error) {
-	q := c.query(append([]string{"page_size", "page_token", "history", "artifacts"}, filters...)...)
+	q := c.query(append([]string{"page_size", "page_token", "history", "artifacts", "part_bytes"}, filters...)...)
+	c.partBytes = int(q.number("part_bytes", 0, 0, maxPartBytes))
 	states := q.states("state")
 	list := store.ListQuery{
 		Agent: q.values.Get("agent"), Context: q.values.Get("context"), After: q.time("after"),
@@ -106,8 +107,9 @@ func (c *call) listTasks() (any, error) {
 
 // getTask returns a task with its history and its artifacts.
 func (c *call) getTask() (any, error) {
-	q := c.query("history")
+	q := c.query("history", "part_bytes")
 	history := int(q.number("history", 100, 0, 1000))
+	c.partBytes = int(q.number("part_bytes", 0, 0, maxPartBytes))
 	if err := q.err(); err != nil {
 		return nil, err
 	}
@@ -128,6 +130,7 @@ func (c *call) record(id string, history int) (any, error) {
 // fullTaskOf is taskOf with what stands beside the task.
 func (c *call) fullTaskOf(r *engine.Record) (*task, error) {
 	t := c.taskOf(r)
+	t.Task = cutTask(t.Task, c.partBytes)
 	d, err := c.delegationBeside(&r.Row)
 	if err != nil {
 		return nil, err

@@ -50,6 +50,7 @@ type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	cut    bool // there was more than is kept
 }
 
 // Header returns the header of the answer.
@@ -68,12 +69,13 @@ func (r *recorder) FlushError() error { return nil }
 // SetWriteDeadline does nothing: nobody has to take what is kept.
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
-var errAnswerTooLarge = errors.New("the answer of the API is too large for a page")
+var errAnswerTooLarge = a2a.Errorf(a2a.CodeTooLarge, "This is too large for a page. The API and the command line have all of it")
 
 // Write keeps what the answer says.
 func (r *recorder) Write(p []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
 	if r.body.Len()+len(p) > maxAnswer {
+		r.cut = true
 		return 0, errAnswerTooLarge
 	}
 	return r.body.Write(p)
@@ -130,6 +132,9 @@ func (c *Console) call(r *http.Request, p *auth.Principal, to http.Handler, meth
 	q.Header.Set(a2a.HeaderVersion, "1.0")
 	answer := &recorder{header: http.Header{}}
 	to.ServeHTTP(answer, q)
+	if answer.cut {
+		return nil, errAnswerTooLarge
+	}
 	if answer.status < 200 || answer.status > 299 {
 		return nil, errorOf(answer)
 	}

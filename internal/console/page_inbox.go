@@ -164,7 +164,7 @@ type itemDetail struct {
 
 func (v *view) item() (*itemDetail, error) {
 	d := &itemDetail{}
-	if err := v.get("/inbox/"+url.PathEscape(v.param("id")), d); err != nil {
+	if err := v.get("/inbox/"+url.PathEscape(v.param("id"))+"?part_bytes="+shownBytes, d); err != nil {
 		return nil, err
 	}
 	i := &d.Item
@@ -173,7 +173,7 @@ func (v *view) item() (*itemDetail, error) {
 	if i.Task != "" {
 		// What a peer asks below is an item of the task above, whose agent has spoken.
 		var t shownTask
-		if err := v.get("/tasks/"+url.PathEscape(i.Task)+"?history=0", &t); err == nil {
+		if err := v.get("/tasks/"+url.PathEscape(i.Task)+"?history=0&part_bytes=1", &t); err == nil {
 			who = t.Who()
 		} else if !isNotFound(err) {
 			return nil, err

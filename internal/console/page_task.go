@@ -74,7 +74,7 @@ const maxHistory = 200
 func showTask(v *view) error {
 	id := v.param("id")
 	d := &taskDetail{Now: time.Now()}
-	if err := v.get("/tasks/"+url.PathEscape(id)+"?history="+strconv.Itoa(maxHistory), &d.shownTask); err != nil {
+	if err := v.get("/tasks/"+url.PathEscape(id)+"?part_bytes="+shownBytes+"&history="+strconv.Itoa(maxHistory), &d.shownTask); err != nil {
 		return err
 	}
 	id = d.Task.ID

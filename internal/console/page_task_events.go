@@ -98,7 +98,7 @@ func (e *shownEvent) Size() string { return content.Size(int64(len(e.Body))) }
 func showEvents(v *view) error {
 	id := v.param("id")
 	var t shownTask
-	if err := v.get("/tasks/"+url.PathEscape(id)+"?history=0", &t); err != nil {
+	if err := v.get("/tasks/"+url.PathEscape(id)+"?history=0&part_bytes=1", &t); err != nil {
 		return err
 	}
 	after, err := strconv.ParseInt(v.query().Get("after"), 10, 64)

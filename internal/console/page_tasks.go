@@ -82,11 +82,9 @@ func showTasks(v *view) error {
 	f := &p.Filter
 	p.MinAges, p.MaxAges, p.Stalls = ages(f.MinAge), ages(f.MaxAge), ages(f.Stalled)
 	p.Detailed = f.Ref+f.Agent+f.Peer+f.Owner+f.Context+f.Root+f.MinAge+f.MaxAge+f.Stalled != ""
-	path := "/tasks"
-	if q := f.api(); len(q) > 0 {
-		path += "?" + q.Encode()
-	}
-	if err := v.get(path, p); err != nil {
+	q := f.api()
+	q.Set("part_bytes", "400")
+	if err := v.get("/tasks?"+q.Encode(), p); err != nil {
 		if !hasStatus(err, 400) {
 			return err
 		}
@@ -186,7 +184,7 @@ func confirmChange(v *view, c *change, ids []string, back string) error {
 	d := &confirmation{change: c, Back: back}
 	for _, id := range ids {
 		var t shownTask
-		switch err := v.get("/tasks/"+url.PathEscape(id)+"?history=0", &t); {
+		switch err := v.get("/tasks/"+url.PathEscape(id)+"?history=0&part_bytes=400", &t); {
 		case isNotFound(err):
 		case err != nil:
 			return v.refuse(back, err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -177,4 +178,17 @@ func TestToolsWebhooksAndAuditAreShown(t *testing.T) {
 			t.Errorf("a caller sees %s: %d", path, got.status)
 		}
 	}
+}
+
+// Messages that fill the memory of a page hide nothing: they are cut.
+func TestLargeMessagesHideNoTasks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	mara := f.as("caller", "mara", "")
+	task := mara.send("quote", "ask")
+	for range 6 {
+		mara.send("quote", strings.Repeat("w", 6_500_000))
+	}
+	f.admin.get("/console/tasks").ok().says("Which Incoterm?", "7 tasks")
+	f.admin.get("/console/tasks/" + task.ID).ok().says("Which Incoterm?")
 }

@@ -9,6 +9,9 @@ import (
 	"handoff.example/handoff/internal/console/content"
 )
 
+// shownBytes bounds each part of a message or an artifact on a page.
+const shownBytes = "1048576"
+
 // said is one message of a conversation.
 type said struct {
 	ID    string
