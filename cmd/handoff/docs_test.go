@@ -109,9 +109,12 @@ func withPorts(t *testing.T, script string) string {
 			port = other
 		}
 		line = strings.Replace(line, "serve", "serve --listen 127.0.0.1:"+port, 1)
-		return strings.TrimSuffix(line, "sleep 1") + fmt.Sprintf("until (exec 3<>/dev/tcp/127.0.0.1/%s) 2>&-; do sleep 0.05; done", port)
+		return strings.TrimSuffix(line, "sleep 1") +
+			fmt.Sprintf("until (exec 3<>/dev/tcp/127.0.0.1/%s) 2>&- && handoff admin status %s >&- 2>&-; do sleep 0.05; done", port, configured.FindString(line))
 	})
 }
+
+var configured = regexp.MustCompile(`-c \S+`)
 
 // free returns a port that nobody has at the moment.
 func free(t *testing.T) string {
