@@ -42,7 +42,7 @@ test: ## run the tests that need Go alone
 	$(GO) test -timeout 10m ./...
 
 .PHONY: test-all
-test-all: lint generated race postgres interop interop-mcp deploy chaos-quick test-cluster cross ## everything; needs root, Node.js, PostgreSQL, systemd and iproute2 too, and fails where a part is missing
+test-all: lint generated race postgres interop interop-mcp browser deploy chaos-quick test-cluster cross ## everything; needs root, Node.js, PostgreSQL, Chromium, systemd and iproute2 too, and fails where a part is missing
 
 .PHONY: race
 race: ## run the tests with the race detector
@@ -64,6 +64,11 @@ interop: build ## talk to the official clients, Go and JavaScript
 .PHONY: interop-mcp
 interop-mcp: build ## run the conformance suite of MCP and its official clients against the gateway for tools
 	$(MAKE) -C interop/mcp test
+
+.PHONY: browser
+browser: ## look at the console and the chat page in Chromium; leaves pictures in dist/screenshots
+	@mkdir -p dist/screenshots
+	HANDOFF_SHOTS=$(CURDIR)/dist/screenshots $(GO) test -tags browser -timeout 10m ./browser ./internal/chat
 
 .PHONY: chaos-quick
 chaos-quick: build ## a few seeded kills of a server under load, and of nodes that delegate
@@ -90,8 +95,8 @@ fuzz: ## run every fuzzer for FUZZTIME each
 
 .PHONY: lint
 lint: ## vet, staticcheck, gofumpt
-	$(GO) vet -tags postgres ./...
-	$(STATICCHECK) -tags postgres ./...
+	$(GO) vet -tags postgres,browser ./...
+	$(STATICCHECK) -tags postgres,browser ./...
 	@files=$$($(GOFUMPT) -l .); if [ -n "$$files" ]; then echo "not formatted, run make fmt:"; echo "$$files"; exit 1; fi
 
 .PHONY: vuln

@@ -17,6 +17,7 @@ var floors = map[string]int{
 	"":                          7,
 	"internal/console":          6,
 	"internal/chat":             6,
+	"internal/browsertest":      1,
 	"internal/api":              5,
 	"internal/backend":          5,
 	"internal/backend/llm":      6,
