@@ -22,17 +22,17 @@ func TestStory(t *testing.T) {
 	Shoot(t, ctx, "story-1-now")
 
 	// The next question.
-	Do(t, ctx, chromedp.Click(chromedp.CSS(`.side a[data-nav="inbox"]`)), Says("#items", "Incoterm? FOB or delivered?"), Says("#items", "PO-2026-0185"),
-		chromedp.Click(chromedp.CSS("#items a[data-open]")), Says("main", "Incoterm? FOB or delivered?"))
+	Do(t, ctx, Click(chromedp.CSS(`.side a[data-nav="inbox"]`)), Says("#items", "Incoterm? FOB or delivered?"), Says("#items", "PO-2026-0185"),
+		Click(chromedp.CSS("#items a[data-open]")), Says("main", "Incoterm? FOB or delivered?"))
 	Shoot(t, ctx, "story-2-question")
 	Do(t, ctx, choose("Incoterm", "delivered"), Press("Answer"), Says("#flash", "The answer is sent"), Says("#head", "Completed"))
 	Shoot(t, ctx, "story-3-answered")
 
 	// The order, by its number.
-	Do(t, ctx, chromedp.Click(chromedp.CSS(`.side a[data-nav="tasks"]`)), At("/console/tasks"), Type("/"),
+	Do(t, ctx, Click(chromedp.CSS(`.side a[data-nav="tasks"]`)), At("/console/tasks"), Type("/"),
 		Until(`document.activeElement.id === "q"`), chromedp.KeyEvent("PO-2026-0184\r"), Until(`location.search.includes("PO-2026-0184")`), Says("#tasks", "Completed"))
 	Shoot(t, ctx, "story-4-found")
-	Do(t, ctx, chromedp.Click(chromedp.Search(`//tr[contains(., "procurement")]//a[@data-open]`)), Says("main h1", "PO-2026-0184"), Says("main h1", "procurement"), Says("#artifacts", "draft"))
+	Do(t, ctx, Click(chromedp.Search(`//tr[contains(., "procurement")]//a[@data-open]`)), Says("main h1", "PO-2026-0184"), Says("main h1", "procurement"), Says("#artifacts", "draft"))
 	Shoot(t, ctx, "story-5-order")
 
 	// Who waited for whom, and for how long.
@@ -42,7 +42,7 @@ func TestStory(t *testing.T) {
 			t.Errorf("the page of the order does not say %s, but: %s", want, sums)
 		}
 	}
-	Do(t, ctx, chromedp.Click(chromedp.Search(`//main//a[normalize-space(.)="Tree"]`)), Says("main h1", "PO-2026-0184"))
+	Do(t, ctx, Click(chromedp.Search(`//main//a[normalize-space(.)="Tree"]`)), Says("main h1", "PO-2026-0184"))
 	waited := Value[string](t, ctx, `document.querySelector("#waited").innerText.replace(/\s+/g, " ")`)
 	for _, want := range []string{`procurement\S* supplier`, `procurement\S* finance`, `supplier Rina`, `finance Rina by Budi`} {
 		if !regexp.MustCompile(want).MatchString(waited) {
@@ -59,24 +59,24 @@ func TestInbox(t *testing.T) {
 	ctx := Browse(t, "status of 422")
 	order := p.send("procurement", "", a2a.Text("Order 500 units of BRG-0042 for SBY, PO-2026-0300")).ID
 	item := `//tr[contains(., "PO-2026-0300")]//a[@data-open]`
-	Do(t, ctx, chromedp.Navigate(link), At("/console/"), p.open("inbox"), Says("#items", "PO-2026-0300"), chromedp.Click(chromedp.Search(item)), Says("main", "The question"))
+	Do(t, ctx, chromedp.Navigate(link), At("/console/"), p.open("inbox"), Says("#items", "PO-2026-0300"), Click(chromedp.Search(item)), Says("main", "The question"))
 	// An answer that does not fit is refused, and what was written stays.
 	Do(t, ctx, Press("Answer"), Says("main", "Incoterm"), Until(`document.querySelector('main [role="alert"], main [aria-invalid], main .problem') !== null`))
 	Shoot(t, ctx, "answer-refused")
 	Do(t, ctx, choose("Incoterm", "delivered"), Press("Answer"), Says("#flash", "The answer is sent"))
 	// The list shows by itself what comes next.
 	Do(t, ctx, p.open("inbox"), Until(`[...document.querySelectorAll("#items tr")].some((r) => r.innerText.includes("PO-2026-0300") && r.innerText.includes("Approval"))`),
-		chromedp.Click(chromedp.Search(item)), Says("main", "May this be done?"))
+		Click(chromedp.Search(item)), Says("main", "May this be done?"))
 	Shoot(t, ctx, "approval")
 	Do(t, ctx, chromedp.SendKeys(chromedp.CSS("#note"), "not this year"), Press("Deny"), Says("#flash", "."),
 		p.open("tasks/"+order), Says("#head", "Failed"), Says("#head", "not this year"))
 	Shoot(t, ctx, "denied")
 	again := p.send("procurement", "", a2a.Text("Order 600 units of BRG-0042 for SBY, PO-2026-0301")).ID
 	item = `//tr[contains(., "PO-2026-0301")]//a[@data-open]`
-	Do(t, ctx, p.open("inbox"), Says("#items", "PO-2026-0301"), chromedp.Click(chromedp.Search(item)), Says("main", "The question"),
+	Do(t, ctx, p.open("inbox"), Says("#items", "PO-2026-0301"), Click(chromedp.Search(item)), Says("main", "The question"),
 		choose("Incoterm", "FOB"), Press("Answer"), Says("#flash", "The answer is sent"),
 		p.open("inbox"), Until(`[...document.querySelectorAll("#items tr")].some((r) => r.innerText.includes("PO-2026-0301") && r.innerText.includes("Approval"))`),
-		chromedp.Click(chromedp.Search(item)), Says("main", "May this be done?"), Press("Approve"), Says("#flash", "."),
+		Click(chromedp.Search(item)), Says("main", "May this be done?"), Press("Approve"), Says("#flash", "."),
 		p.open("tasks/"+again), Says("#head", "Completed"))
 }
 

@@ -134,7 +134,23 @@ func Says(selector, text string) Step {
 }
 
 // Press clicks on the button that says something.
-func Press(text string) Step { return chromedp.Click(chromedp.Search(`//button[normalize-space(.)="` + text + `"]`)) }
+func Press(text string) Step {
+	return Click(chromedp.Search(`//button[normalize-space(.)="` + text + `"]`))
+}
+
+// Click clicks on something, which a live page may replace meanwhile.
+func Click[S chromedp.Selectable](what S) Step {
+	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		ctx, cancel := context.WithTimeout(ctx, least)
+		defer cancel()
+		for {
+			_, err := chromedp.Click(what)(ctx, target)
+			if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Could not find node") {
+				return err
+			}
+		}
+	})
+}
 
 // Key presses a key that has a name, such as Enter, and writes nothing.
 func Key(name string, code int64, modifiers ...chromedp.Modifier) Step {

@@ -117,7 +117,8 @@ export function live() {
     const root = document.documentElement.dataset.root.replace(/console\/$/, "");
     const task = document.querySelector("[data-live-task]")?.dataset.liveTask;
     source = new EventSource(`${root}api/v1/changes` + (task ? `?task=${encodeURIComponent(task)}` : ""));
-    source.addEventListener("ready", () => { wait = 1000; say("on", "Live"); });
+    // What changed before the node listened is on the page that is fetched now.
+    source.addEventListener("ready", () => { wait = 1000; say("on", "Live"); soon(); });
     source.addEventListener("open", () => { say("on", "Live"); });
     source.addEventListener("change", soon);
     source.addEventListener("error", () => {
