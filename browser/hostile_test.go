@@ -79,6 +79,13 @@ func trap() (handoff.Card, func(context.Context, *handoff.Turn) error) {
 		ID: "trap", Name: markup + invisible, Description: marked + long, Tags: []string{markup, long}, Examples: []string{markup, long},
 	})
 	return card, func(_ context.Context, t *handoff.Turn) error {
+		says := agent.Content{Parts: []a2a.Part{a2a.Text(markup + invisible + long)}}
+		if strings.HasPrefix(t.Text(), "ask") {
+			return t.Emit(agent.Step{Ask: &agent.Ask{
+				Content: says,
+				Schema:  a2a.JSON(`{"type":"object","title":"<img src=x onerror=window.hacked=1>","properties":{"x":{"type":"string","title":"` + long + `","description":"<script>window.hacked=1</script>","enum":["<b>a</b>","` + long + `"]}}}`),
+			}})
+		}
 		return t.Emit(agent.Step{
 			Artifact: &agent.Artifact{ID: "trap", Name: markup + invisible, Description: marked, Last: true, Parts: []a2a.Part{
 				a2a.Text(markup + invisible + long),
@@ -92,10 +99,7 @@ func trap() (handoff.Card, func(context.Context, *handoff.Turn) error) {
 				a2a.Data(a2a.JSON(`{"</script><script>window.hacked=1</script>":"<img src=x onerror=window.hacked=1>","long":"` + long + `"}`)),
 				a2a.Raw([]byte("a,b\n=1+1,"+markup+"\n"), "text/csv", "table.csv"),
 			}},
-			Ask: &agent.Ask{
-				Content: agent.Content{Parts: []a2a.Part{a2a.Text(markup + invisible + long)}},
-				Schema:  a2a.JSON(`{"type":"object","title":"<img src=x onerror=window.hacked=1>","properties":{"x":{"type":"string","title":"` + long + `","description":"<script>window.hacked=1</script>","enum":["<b>a</b>","` + long + `"]}}}`),
-			},
+			Authorize: &agent.Authorize{Content: says, Operation: markup + long, URL: "https://elsewhere.example/approve?" + url.QueryEscape(markup)},
 		})
 	}
 }
@@ -123,6 +127,7 @@ func TestHostile(t *testing.T) {
 	card, run := trap()
 	s, link := house(t, "peers: {evil: {card: "+partner.URL+"/}}\n", map[string]handoff.Card{"trap": card}, map[string]func(context.Context, *handoff.Turn) error{"trap": run})
 	task := s.send("trap", "", a2a.Text(markup+invisible+long), a2a.Text(marked))
+	asked := s.send("trap", "", a2a.Text("ask"))
 	ctx := Browse(t)
 	requests := chromedp.Events(ctx, network.RequestWillBeSent)
 	watched := make(chan []string)
@@ -141,7 +146,7 @@ func TestHostile(t *testing.T) {
 	Do(t, ctx, chromedp.Navigate(link), At("/console/"), s.open("inbox"), Until(`document.querySelector("#items a[data-open]") !== null`))
 	item := Value[string](t, ctx, `document.querySelector("#items a[data-open]").pathname`)
 	for name, path := range map[string]string{
-		"now": "", "inbox": "inbox", "item": strings.TrimPrefix(item, "/console/"), "tasks": "tasks", "task": "tasks/" + task.ID, "events": "tasks/" + task.ID + "/events",
+		"now": "", "inbox": "inbox", "item": strings.TrimPrefix(item, "/console/"), "tasks": "tasks", "task": "tasks/" + task.ID, "question": "tasks/" + asked.ID, "events": "tasks/" + task.ID + "/events",
 		"delegations": "delegations", "delegation": "delegations/" + task.ID, "agents": "agents", "agent": "agents/trap", "peer": "peers/evil", "webhooks": "webhooks",
 		"audit": "audit", "search": "tasks?q=" + url.QueryEscape(markup),
 	} {
