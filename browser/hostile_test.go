@@ -185,8 +185,11 @@ func harmless(t *testing.T, ctx context.Context, where string) {
 		}
 		for (const e of document.querySelectorAll("main script, main style, main iframe, main object, main embed, main base, main meta, main link, main foreignObject")) list.push("an element: " + e.outerHTML.slice(0, 100));
 		for (const e of document.querySelectorAll("main img")) if (new URL(e.src).origin !== location.origin && !e.src.startsWith("blob:")) list.push("an image: " + e.outerHTML.slice(0, 100));
-		for (const e of document.querySelectorAll("main a[href]")) if (e.origin !== location.origin && !["noopener", "noreferrer"].every((r) => e.rel.includes(r))) list.push("a link that tells where from: " + e.outerHTML.slice(0, 100));
-		for (const c of ["\u202e", "\u2066", "\u200b", "\u0007", "\ufeff", "\u{e0041}"]) if (document.querySelector("main").innerText.includes(c)) list.push("an invisible character: " + c.codePointAt(0).toString(16));
+		for (const e of document.querySelectorAll("main a[href]")) if (new URL(e.getAttribute("href"), location.href).origin !== location.origin && !["noopener", "noreferrer"].every((r) => e.relList.contains(r))) list.push("a link that tells where from: " + e.outerHTML.slice(0, 100));
+		for (const c of ["\u202e", "\u2066", "\u200b", "\u0007", "\ufeff", "\u{e0041}"]) {
+			const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+			for (let n; (n = walker.nextNode());) if (n.data.includes(c)) list.push("an invisible character: " + c.codePointAt(0).toString(16) + " in " + n.parentElement.outerHTML.slice(0, 100));
+		}
 		return list;
 	})()`) {
 		t.Errorf("%s: %s", where, fault)

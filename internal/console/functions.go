@@ -37,6 +37,18 @@ var functions = template.FuncMap{
 	"even":     func(n int) bool { return n%2 == 0 },
 	"px":       func(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) },
 	"kind":     kindWord,
+	"origin":   originOf,
+}
+
+// origin is who has a task: an agent (""), a peer or a server of tools.
+type origin struct{ Kind, Name string }
+
+// originOf reads the name under which the store has who has a task.
+func originOf(agent string) origin {
+	if kind, name, ok := strings.Cut(agent, ":"); ok && (kind == "peer" || kind == "mcp") {
+		return origin{kind, name}
+	}
+	return origin{Name: agent}
 }
 
 // dict makes an object of names and values, for templates that take several.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,8 @@ func showAgents(v *view) error {
 	if err := v.get("/agents", &d); err != nil {
 		return err
 	}
+	// Peers and servers of tools have tasks too, and pages of their own.
+	d.Agents = slices.DeleteFunc(d.Agents, func(a listedAgent) bool { return a.Retired && originOf(a.ID).Kind != "" })
 	var o struct {
 		Agents []struct {
 			Agent  string       `json:"agent"`

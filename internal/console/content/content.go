@@ -305,24 +305,41 @@ func Size(n int64) string {
 // Visible returns a name with what could make it look like another one in
 // sight: control characters, and those that turn the direction of the text.
 func Visible(s string) string {
-	hidden := func(r rune) bool {
-		switch {
-		case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0, r == utf8.RuneError:
-			return true
-		case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff, r == 0x061c:
-			return true
-		}
-		return false
+	return spelled(s, func(r rune) bool {
+		return misleads(r) || r >= 0x200c && r <= 0x200f || r == 0x061c
+	})
+}
+
+// readable is Visible for whole texts, in which marks and joiners are part of how some
+// languages are written.
+func readable(s string) string { return spelled(s, misleads) }
+
+// misleads reports whether a character is there for no reader: a control character, one
+// that turns the direction of what follows, or one that nobody sees.
+func misleads(r rune) bool {
+	switch {
+	case r < ' ' && r != '\n' && r != '\t' && r != '\r', r >= 0x7f && r < 0xa0:
+		return true
+	case r == 0x200b, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x2069, r == 0xfeff, r >= 0xe0000 && r <= 0xe007f:
+		return true
 	}
+	return false
+}
+
+// spelled writes the characters that are hidden as their numbers.
+func spelled(s string, hidden func(rune) bool) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
-		if hidden(r) && r != utf8.RuneError {
-			fmt.Fprintf(&b, "\\u%04x", r)
-		} else {
+		switch {
+		case !hidden(r):
 			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, "\\U%08x", r)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
 		}
 	}
 	return b.String()
@@ -359,7 +376,7 @@ func (w *writer) open(element string, attributes ...string) {
 func (w *writer) close(element string) { w.b.WriteString("</" + element + ">") }
 
 func (w *writer) string(s string) {
-	w.b.WriteString(html.EscapeString(strings.ToValidUTF8(s, "\uFFFD")))
+	w.b.WriteString(html.EscapeString(readable(strings.ToValidUTF8(s, "\uFFFD"))))
 }
 
 // anchor opens a link to somewhere else.
