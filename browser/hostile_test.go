@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/go-json-experiment/json"
 
 	"handoff.example/handoff"
 	"handoff.example/handoff/a2a"
@@ -56,10 +58,38 @@ func house(t *testing.T, more string, cards map[string]handoff.Card, agents map[
 	if err := node.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if link, _, err = node.ConsoleLink(t.Context(), server.URL); err != nil {
+	once := func() string {
+		link, _, err := node.ConsoleLink(t.Context(), server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return link
+	}
+	return &site{t: t, base: server.URL, key: newKey(t, server.URL, once())}, once()
+}
+
+// newKey makes the API key of an admin, as somebody whom a link signs in.
+func newKey(t *testing.T, base, link string) string {
+	t.Helper()
+	jar, _ := cookiejar.New(nil)
+	c := &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := c.Get(link)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, base: server.URL}, link
+	_ = response.Body.Close()
+	response, err = c.Post(base+"/api/v1/keys", "application/json", strings.NewReader(`{"role":"admin","subject":"tester"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var made struct {
+		Key string `json:"key"`
+	}
+	if err := json.UnmarshalRead(response.Body, &made); err != nil || made.Key == "" {
+		t.Fatalf("no key is made: %s %v", response.Status, err)
+	}
+	return made.Key
 }
 
 // Texts of somebody who would like to run a script, to leave the page, or to be taken
