@@ -513,10 +513,17 @@ func (n *Node) newHandler(c *config.Config, credentials auth.Authenticator) (htt
 			n.current.Load().jwks.ServeHTTP(w, r)
 		case isResource(path) && len(c.Callers.OIDC) > 0:
 			resource(n.Config(), path).Serve(w, r, card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()))
+		case path == "/" && n.Config().Console.Enabled && asksForPage(r):
+			http.Redirect(w, r, strings.TrimPrefix(console.Prefix, "/"), http.StatusSeeOther) // relative: a proxy may publish the node below a path
 		default:
 			agentsHandler.ServeHTTP(w, r)
 		}
 	}), nil
+}
+
+// asksForPage reports whether a browser asks for something to show.
+func asksForPage(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // apiHandler returns the node's API for callers that the authenticator knows.

@@ -143,7 +143,7 @@ func (a *app) tellToolServer(p *printer, r *policy.ServerReport) {
 		for _, process := range s.Processes {
 			whose := ""
 			if process.Caller != "" {
-				whose = " of " + process.Caller
+				whose = " of " + strings.TrimSpace(strings.TrimPrefix(process.Caller, "of "))
 			}
 			p.field("Process", fmt.Sprintf("%d%s, since %s, %d calls", process.PID, whose, a.timeText(process.Started), process.Calls))
 		}

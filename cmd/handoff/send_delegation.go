@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -151,6 +153,13 @@ func (c *sendCommand) delegate(ctx context.Context, node *nodeAPI, peer string, 
 	if c.async {
 		return c.showDelegated(ctx, node, d.ID)
 	}
+	telling, enough := context.WithCancel(ctx)
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		c.tellTrouble(telling, node, d.ID)
+	}()
+	defer func() { enough(); <-told }()
 	v := c.newView(c.flags.verbose)
 	err := c.watchTask(ctx, node, d.ID, func(e *a2a.StreamResponse) (bool, error) {
 		if c.stream {
@@ -175,6 +184,24 @@ func (c *sendCommand) delegate(ctx context.Context, node *nodeAPI, peer string, 
 		return f.hint("The delegation goes on; follow it with: handoff delegation watch %s", c.handle(d.ID))
 	}
 	return c.throughAbsence(ctx, node, func() error { return c.delegated(ctx, node, d.ID, !c.stream) })
+}
+
+// troublePause is how often the trouble with a peer is asked for.
+const troublePause = 2 * time.Second
+
+// tellTrouble warns of what keeps a delegation from its peer, which is no event of
+// its task, until ctx ends.
+func (c *sendCommand) tellTrouble(ctx context.Context, node *nodeAPI, id string) {
+	last := ""
+	for wait := troublePause / 4; pause(ctx, wait) == nil; wait = troublePause {
+		var d delegationInfo
+		if _, err := node.get(ctx, "GET", delegationPath(id, ""), nil, &d); err != nil || d.Remote == nil || d.Remote.Error == last {
+			continue // whoever watches the task tells of a node that is away
+		}
+		if last = d.Remote.Error; last != "" {
+			c.warn("%s is not reached: %s. The work waits, and so does this command; Ctrl-C leaves it to the node", d.To, strings.TrimSuffix(last, "."))
+		}
+	}
 }
 
 // handle is how a person names the delegation in the next command: by the

@@ -192,3 +192,17 @@ func TestLargeMessagesHideNoTasks(t *testing.T) {
 	f.admin.get("/console/tasks").ok().says("Which Incoterm?", "7 tasks")
 	f.admin.get("/console/tasks/" + task.ID).ok().says("Which Incoterm?")
 }
+
+func TestEverybodyIsToldWhoseWorkHeSees(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.admin.get("/console/").has("sees everything")
+	f.as("operator", "ann", "acme").get("/console/").has("sees all of acme")
+	f.as("caller", "mara", "").get("/console/").has("sees only what is yours")
+	if got := f.nobody().get("/", "Accept", "text/html"); got.status != http.StatusSeeOther || got.header.Get("Location") != "/console/" {
+		t.Errorf("the root leads to %d %s", got.status, got.header.Get("Location"))
+	}
+	if got := f.nobody().get("/", "Accept", "application/json"); got.status != http.StatusNotFound {
+		t.Errorf("the root answers a program with %d", got.status)
+	}
+}

@@ -114,6 +114,18 @@ func (f *frame) May(role string) bool {
 // me is who has signed in.
 type me struct {
 	Subject, Tenant, Role, Session string
+	Sees                           string // whose work
+}
+
+// sees says whose work somebody sees.
+func sees(p *auth.Principal) string {
+	switch {
+	case p.Role < auth.RoleOperator:
+		return "only what is yours"
+	case p.Tenant != "":
+		return "all of " + p.Tenant
+	}
+	return "everything"
 }
 
 // Out reports whether nobody has signed in.
@@ -135,7 +147,7 @@ func (v *view) frame(data any) *frame {
 	}
 	if p := &v.Principal; !p.Anonymous() {
 		f.Nav = allowed(p, v.page.nav)
-		f.Me = me{p.Subject, p.Tenant, p.Role.String(), p.Session}
+		f.Me = me{p.Subject, p.Tenant, p.Role.String(), p.Session, sees(p)}
 	}
 	if v.r.Header.Get("X-Live") == "" {
 		f.Flash = v.takeFlash()
