@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -172,18 +172,21 @@ func (s *site) send(agent string, callback string, parts ...a2a.Part) *a2a.Task 
 // settle waits until a task is in a state.
 func (s *site) settle(id string, states ...string) {
 	s.t.Helper()
-	for {
-		var task struct {
-			Status struct {
-				State string `json:"state"`
-			} `json:"status"`
+	for began := time.Now(); ; {
+		var row struct {
+			Task struct {
+				Status struct {
+					State string `json:"state"`
+				} `json:"status"`
+			} `json:"task"`
 		}
-		s.api("GET", "/tasks/"+id, nil, &task)
-		if strings.Contains(strings.Join(states, " "), task.Status.State) {
+		s.api("GET", "/tasks/"+id, nil, &row)
+		state := row.Task.Status.State
+		if slices.Contains(states, state) {
 			return
 		}
-		if s.t.Context().Err() != nil {
-			s.t.Fatalf("the task %s is %s", id, task.Status.State)
+		if time.Since(began) > time.Minute || state == "TASK_STATE_FAILED" {
+			s.t.Fatalf("the task %s is %s, not %s", id, state, states)
 		}
 	}
 }

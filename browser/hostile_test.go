@@ -38,7 +38,7 @@ func house(t *testing.T, more string, cards map[string]handoff.Card, agents map[
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := handoff.New(c, handoff.Options{Logger: slog.New(slog.DiscardHandler)})
+	node, err := handoff.New(c, handoff.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func trap() (handoff.Card, func(context.Context, *handoff.Turn) error) {
 				Schema:  a2a.JSON(`{"type":"object","title":"<img src=x onerror=window.hacked=1>","properties":{"x":{"type":"string","title":"` + long + `","description":"<script>window.hacked=1</script>","enum":["<b>a</b>","` + long + `"]}}}`),
 			}})
 		}
-		return t.Emit(agent.Step{
+		err := t.Emit(agent.Step{
 			Artifact: &agent.Artifact{ID: "trap", Name: markup + invisible, Description: marked, Last: true, Parts: []a2a.Part{
 				a2a.Text(markup + invisible + long),
 				{Kind: a2a.PartText, Text: marked + long, MediaType: "text/markdown"},
@@ -129,8 +129,11 @@ func trap() (handoff.Card, func(context.Context, *handoff.Turn) error) {
 				a2a.Data(a2a.JSON(`{"</script><script>window.hacked=1</script>":"<img src=x onerror=window.hacked=1>","long":"` + long + `"}`)),
 				a2a.Raw([]byte("a,b\n=1+1,"+markup+"\n"), "text/csv", "table.csv"),
 			}},
-			Authorize: &agent.Authorize{Content: says, Operation: markup + long, URL: "https://elsewhere.example/approve?" + url.QueryEscape(markup)},
 		})
+		if err != nil {
+			return err
+		}
+		return t.Emit(agent.Step{Authorize: &agent.Authorize{Content: says, Operation: markup + invisible, URL: "https://elsewhere.example/approve?" + url.QueryEscape(markup)}})
 	}
 }
 
@@ -158,6 +161,8 @@ func TestHostile(t *testing.T) {
 	s, link := house(t, "peers: {evil: {card: "+partner.URL+"/}}\n", map[string]handoff.Card{"trap": card}, map[string]func(context.Context, *handoff.Turn) error{"trap": run})
 	task := s.send("trap", "", a2a.Text(markup+invisible+long), a2a.Text(marked))
 	asked := s.send("trap", "", a2a.Text("ask"))
+	s.settle(task.ID, "TASK_STATE_AUTH_REQUIRED")
+	s.settle(asked.ID, "TASK_STATE_INPUT_REQUIRED")
 	ctx := Browse(t)
 	requests := chromedp.Events(ctx, network.RequestWillBeSent)
 	watched := make(chan []string)
@@ -175,6 +180,7 @@ func TestHostile(t *testing.T) {
 	}()
 	Do(t, ctx, chromedp.Navigate(link), At("/console/"), s.open("inbox"), Until(`document.querySelector("#items a[data-open]") !== null`))
 	item := Value[string](t, ctx, `document.querySelector("#items a[data-open]").pathname`)
+	Do(t, ctx, s.open("tasks/"+task.ID), Says("#artifacts", "drawing.svg"), Says("#artifacts", "no-image.png"), Says("#artifacts", "=1+1"))
 	for name, path := range map[string]string{
 		"now": "", "inbox": "inbox", "item": strings.TrimPrefix(item, "/console/"), "tasks": "tasks", "task": "tasks/" + task.ID, "question": "tasks/" + asked.ID, "events": "tasks/" + task.ID + "/events",
 		"delegations": "delegations", "delegation": "delegations/" + task.ID, "agents": "agents", "agent": "agents/trap", "peer": "peers/evil", "webhooks": "webhooks",
