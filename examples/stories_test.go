@@ -23,7 +23,7 @@ var told = map[string][]string{
 		"There are 310 of BRG-0043.", "State: WORKING", "To: supplier (peer)", "State: COMPLETED", "is ordered already", "BRG-0042", "is on its way", "Delivery note", "shipped",
 	},
 	"model": {
-		"Called stock.get_stock_level.", "310 of BRG-0042", "COMPLETED", "INPUT_REQUIRED", "Incoterm? FOB or delivered?",
+		"Called stock.get_stock_level.", "BRG-0042", "COMPLETED", "INPUT_REQUIRED", "Incoterm? FOB or delivered?",
 		"so that 90 are missing", "IDR 122,500 a unit, incoterm: delivered, within 14 days", "approved by", "Of the recount:", `"units":322`,
 	},
 	"procurement": {

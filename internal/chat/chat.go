@@ -6,6 +6,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -127,9 +128,28 @@ func (h *Handler) nothing(w http.ResponseWriter) {
 	http.Error(w, "There is nothing here.", http.StatusNotFound)
 }
 
+// Bounds of what is read of a body that is too large.
+const (
+	maxPassedOver  = 8 << 20
+	passedOverTime = 10 * time.Second
+)
+
+// passOver reads a body that nobody wants, as far as it is not much too large: a
+// browser that is still sending does not hear the answer.
+func passOver(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength > maxPassedOver {
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(passedOverTime))
+	_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength) // when it fails, the answer says enough
+}
+
 // protocol serves what the page asks of the agent.
 func (h *Handler) protocol(w http.ResponseWriter, r *http.Request, s *Surface, path string) {
 	p, err := h.admit(r, s)
+	if a2a.CodeOf(err) == a2a.CodeTooLarge {
+		passOver(w, r)
+	}
 	switch {
 	case err != nil:
 	case r.Header.Get(a2a.HeaderVersion) != version:
