@@ -31,9 +31,25 @@ func (e *Engine) Grants(ctx context.Context, scope store.Scope, limit int) ([]st
 	return grants, nil
 }
 
+// maxDecideTries bounds how often a decision is tried whose task changes meanwhile.
+const maxDecideTries = 5
+
 // Decide settles a grant request, and so starts the next turn of its task. A
 // request is settled once; later decisions are refused.
 func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*store.Task, error) {
+	for range maxDecideTries {
+		row, err := e.decide(ctx, scope, d)
+		if !errors.Is(err, store.ErrConflict) {
+			return row, err
+		}
+		// Somebody else has decided, which the next look tells, or the task has
+		// changed in another way, such as by a message that waits in it.
+	}
+	return nil, a2a.Errorf(a2a.CodeUnavailable, "The task changes all the time; try again")
+}
+
+// decide is Decide, once. A task that has changed meanwhile is store.ErrConflict.
+func (e *Engine) decide(ctx context.Context, scope store.Scope, d *Decision) (*store.Task, error) {
 	g, err := e.store.Grant(ctx, scope, d.Grant)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, &a2a.Error{Code: a2a.CodeTaskNotFound, Message: "There is no such grant request", Metadata: map[string]string{"grantId": d.Grant}}
@@ -78,7 +94,7 @@ func (e *Engine) Decide(ctx context.Context, scope store.Scope, d *Decision) (*s
 		r.cause, r.grant = agent.CauseGrant, given
 	})
 	if errors.Is(err, store.ErrConflict) {
-		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The request was settled already")
+		return nil, err
 	}
 	if err != nil {
 		return nil, unavailable(err)
