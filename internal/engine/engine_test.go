@@ -90,11 +90,12 @@ func (b *bench) open() {
 		b.t.Fatal(err)
 	}
 	b.store = st
+	var jobs atomic.Pointer[job.Runner] // of this engine, which may outlive the bench's next one
 	b.engine = engine.New(engine.Config{
 		Store: st, Node: store.Node{Name: "test"}, Lease: 200 * time.Millisecond, Turns: b.turns, Queue: b.queue,
 		Agents:  func(id string) *engine.Spec { return b.specs[id] },
 		Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		JobsDue: func(at time.Time) { b.jobs.Due(at) },
+		JobsDue: func(at time.Time) { jobs.Load().Due(at) },
 		Sealer:  b.sealer, Tracer: b.tracer,
 		Delegations: func() engine.DelegationLimits {
 			if b.bounds == (engine.DelegationLimits{}) {
@@ -112,6 +113,7 @@ func (b *bench) open() {
 		handlers[kind] = b.engine.DoJob
 	}
 	b.jobs = job.NewRunner(st, handlers, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	jobs.Store(b.jobs)
 	if b.claim > 0 {
 		b.jobs.Claim(b.claim)
 	}
