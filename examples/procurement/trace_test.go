@@ -199,7 +199,9 @@ func TestTheStoryIsOneTrace(t *testing.T) {
 	}
 
 	// Those who looked at the task are traces of their own.
-	list := slices.DeleteFunc(spans.all(), func(s *seen) bool { return (s.Name == "A2A SubscribeToTask" || s.Name == "A2A GetTask") && len(s.ParentSpanId) == 0 })
+	list := slices.DeleteFunc(spans.all(), func(s *seen) bool {
+		return (s.Name == "A2A SubscribeToTask" || s.Name == "A2A GetTask") && len(s.ParentSpanId) == 0
+	})
 	of, ways := paths(list)
 	for _, s := range list {
 		if s.trace() != list[0].trace() {
