@@ -36,7 +36,7 @@ var limits = []limit{
 	{"py03", "GRPC", "subscribe to a task that is over", "is InvalidParamsError", "call a subscription to a task that is over an unsupported operation: it says invalid params"},
 
 	{"java", "", "get the extended card", "does not declare", "show an extended card without its own HTTP servers"},
-	{"java", "", "send and wait for the answer", "is TASK_STATE_WORKING", "wait for the end of a task: its blocking is not that of 1.0"},
+	{"java", "", "send and wait for the answer", "is TASK_STATE_(WORKING|SUBMITTED)", "wait for the end of a task: its blocking is not that of 1.0"},
 	{"java", "", "answer after the agent was started again", "not found|TaskNotFoundError", "remember its tasks when it is started again"},
 	{"java", "JSONRPC", "ledger: peer restarted in between", "does not know its task any more", "remember its tasks when it is started again"},
 	{"java", "", "send to an unknown task", "it was not refused", "refuse a message to an unknown task: it makes one of that id"},
