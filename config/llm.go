@@ -103,6 +103,9 @@ type LLMLimits struct {
 	// Bytes of the answers' text. 0 is no limit.
 	ArtifactBytes Size `yaml:"artifact_bytes" default:"4MiB" min:"0"`
 
+	// How long one answer of the model may take, from the request to its end, whatever keeps the connection open meanwhile. It is cut then. 0 is no limit but those of the agent.
+	AnswerTime Duration `yaml:"answer_time" default:"30m" min:"0s"`
+
 	// Bytes of one result of a tool or a delegation that the model is given. What is longer is cut, with a note.
 	ToolResult Size `yaml:"tool_result" default:"32KiB" min:"256"`
 

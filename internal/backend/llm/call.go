@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ import (
 const (
 	maxArguments = 256 << 10 // bytes of the arguments of a call
 	maxCalls     = 64        // calls
+	maxID        = 128       // bytes of the id of a call
 	maxDepth     = 32        // levels of the arguments
 	maxQuestion  = 16 << 10  // bytes of a question
 	maxForm      = 32 << 10  // bytes of its form
@@ -45,15 +47,8 @@ func (w *work) plan(calls []function) []function {
 	kept := make([]function, 0, len(calls))
 	for _, c := range calls {
 		s.Numbered++
-		ids := func(id string) bool {
-			for _, k := range kept {
-				if k.ID == id {
-					return false
-				}
-			}
-			return s.fresh(id)
-		}
-		if c.ID == "" || len(c.ID) > 128 || !ids(c.ID) {
+		taken := slices.ContainsFunc(kept, func(k function) bool { return k.ID == c.ID })
+		if c.ID == "" || len(c.ID) > maxID || taken || !s.fresh(c.ID) {
 			c.ID = fmt.Sprintf("call%05d", s.Numbered)
 		}
 		p := w.understand(c, len(kept))
@@ -125,7 +120,7 @@ func misfit(f *offered, arguments jsontext.Value) string {
 		return "The message is missing. Nothing was handed on."
 	case len(a.Question) > maxQuestion:
 		return fmt.Sprintf("The question is longer than %d bytes. Nobody was asked.", maxQuestion)
-	case a.Skill != "" && !contains(f.skills, a.Skill):
+	case a.Skill != "" && !slices.Contains(f.skills, a.Skill):
 		return fmt.Sprintf("The agent has no skill %q. Nothing was handed on.", clean(a.Skill, 100))
 	case len(a.Ref) > maxRef:
 		return fmt.Sprintf("The ref is longer than %d bytes. Nothing was handed on.", maxRef)

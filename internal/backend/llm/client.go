@@ -95,6 +95,9 @@ var errCut = errors.New("the answer was cut")
 // errSilent says that the model was silent for too long.
 var errSilent = errors.New("the model was silent for too long")
 
+// errEndless says that an answer has come to no end in its time.
+var errEndless = errors.New("the answer came to no end")
+
 // params is the request of a turn.
 func (w *work) params() openai.ChatCompletionNewParams {
 	p := openai.ChatCompletionNewParams{Model: w.conf.Model}
@@ -155,6 +158,9 @@ func (m *message) param() openai.ChatCompletionMessageParamUnion {
 func (c *client) complete(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error) (*answer, error) {
 	life, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	if d := c.conf.Limits.AnswerTime.Std(); d > 0 {
+		defer time.AfterFunc(d, func() { end(errEndless) }).Stop()
+	}
 	alive := func() {}
 	if d := c.conf.Timeout.Std(); d > 0 {
 		timer := time.AfterFunc(d, func() { end(errSilent) })
@@ -205,10 +211,20 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 		return nil, errCut
 	}
 	choice := &res.Choices[0]
-	a := &answer{text: choice.Message.Content, refusal: choice.Message.Refusal, finish: choice.FinishReason, usage: usageOf(&res.Usage)}
+	g := gathered{answer: answer{text: choice.Message.Content, finish: choice.FinishReason, usage: usageOf(&res.Usage)}}
+	a := &g.answer
+	if err := g.refuse(choice.Message.Refusal); err != nil {
+		return nil, err
+	}
 	for i := range choice.Message.ToolCalls {
 		t := &choice.Message.ToolCalls[i]
-		a.calls = append(a.calls, function{ID: t.ID, Name: t.Function.Name, Arguments: t.Function.Arguments})
+		call, err := g.begin()
+		if err != nil {
+			return nil, err
+		}
+		if err := g.add(call, t.ID, t.Function.Name, t.Function.Arguments); err != nil {
+			return nil, err
+		}
 	}
 	if a.finish == "" {
 		a.finish = "stop"
@@ -245,62 +261,94 @@ func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, t
 	case g.answer.finish == "":
 		return nil, errCut
 	}
+	g.answer.text = g.text.String()
 	return &g.answer, nil
 }
 
 // gathered is an answer as it comes.
 type gathered struct {
 	answer  answer
+	text    strings.Builder
 	byIndex map[int64]int // of calls
-	bytes   int
+	bytes   int           // of calls and a refusal
 }
 
-// maxGathered bounds the calls of one answer, in bytes and in number.
+// Bounds of one answer but for its text, which limits.artifact_bytes has.
 const (
 	maxGatheredBytes = 4 << 20
 	maxGatheredCalls = 256
 )
 
+// take takes a piece of an answer.
 func (g *gathered) take(choice *openai.ChatCompletionChunkChoice, text func(string) error) error {
-	a, d := &g.answer, &choice.Delta
+	d := &choice.Delta
 	if d.Content != "" {
-		a.text += d.Content
+		g.text.WriteString(d.Content)
 		if err := text(d.Content); err != nil {
 			return err
 		}
 	}
-	a.refusal += d.Refusal
+	if err := g.refuse(d.Refusal); err != nil {
+		return err
+	}
 	for i := range d.ToolCalls {
 		t := &d.ToolCalls[i]
 		at, ok := g.byIndex[t.Index]
 		// Some have no index, and begin the next call with another id.
-		if ok && t.ID != "" && a.calls[at].ID != "" && t.ID != a.calls[at].ID {
+		if ok && t.ID != "" && g.answer.calls[at].ID != "" && t.ID != g.answer.calls[at].ID {
 			ok = false
 		}
 		if !ok {
-			if at = len(a.calls); at == maxGatheredCalls {
-				return errors.New("the answer has too many calls")
+			var err error
+			if at, err = g.begin(); err != nil {
+				return err
 			}
 			g.byIndex[t.Index] = at
-			a.calls = append(a.calls, function{})
 		}
-		call := &a.calls[at]
-		if call.ID == "" {
-			call.ID = t.ID
+		if err := g.add(at, t.ID, t.Function.Name, t.Function.Arguments); err != nil {
+			return err
 		}
-		if t.Function.Name != "" && call.Name != t.Function.Name {
-			call.Name += t.Function.Name
-		}
-		call.Arguments += t.Function.Arguments
-		if g.bytes += len(t.Function.Arguments) + len(t.Function.Name); g.bytes > maxGatheredBytes {
-			return errors.New("the calls of the answer are too long")
-		}
-	}
-	if len(a.refusal) > maxGatheredBytes {
-		return errors.New("the answer is too long")
 	}
 	if choice.FinishReason != "" {
-		a.finish = choice.FinishReason
+		g.answer.finish = choice.FinishReason
+	}
+	return nil
+}
+
+// begin begins a call.
+func (g *gathered) begin() (at int, err error) {
+	if at = len(g.answer.calls); at == maxGatheredCalls {
+		return 0, errors.New("the answer has too many calls")
+	}
+	g.answer.calls = append(g.answer.calls, function{})
+	return at, nil
+}
+
+// add adds a piece of a call.
+func (g *gathered) add(at int, id, name, arguments string) error {
+	if err := g.grow(len(id) + len(name) + len(arguments)); err != nil {
+		return err
+	}
+	call := &g.answer.calls[at]
+	if call.ID == "" {
+		call.ID = id
+	}
+	if call.Name != name {
+		call.Name += name
+	}
+	call.Arguments += arguments
+	return nil
+}
+
+// refuse adds a piece of a refusal.
+func (g *gathered) refuse(text string) error {
+	g.answer.refusal += text
+	return g.grow(len(text))
+}
+
+func (g *gathered) grow(bytes int) error {
+	if g.bytes += bytes; g.bytes > maxGatheredBytes {
+		return errors.New("the answer is too long")
 	}
 	return nil
 }
@@ -339,6 +387,8 @@ func (c *client) failureOf(err error, now time.Time) failure {
 	switch {
 	case errors.Is(err, errSilent):
 		return failure{text: "The model was silent for longer than " + c.conf.Timeout.String() + ".", outcome: "cut", again: true, counts: true}
+	case errors.Is(err, errEndless):
+		return failure{text: "The answer of the model came to no end within " + c.conf.Limits.AnswerTime.String() + " (run.llm.limits.answer_time).", outcome: "cut", again: true, counts: true}
 	case errors.Is(err, errCut), errors.Is(err, io.ErrUnexpectedEOF):
 		return failure{text: "The answer of the model was cut.", outcome: "cut", again: true, counts: true}
 	}

@@ -116,6 +116,8 @@ func TestFaultsThatEnd(t *testing.T) {
 	stock := func(r *modelRequest) reply {
 		return reply{calls: []call{{"", "erp_stock", fmt.Sprintf(`{"n":%d}`, r.N)}}}
 	}
+	long := reply{calls: []call{{strings.Repeat("i", 4<<20+1), "erp_stock", `{}`}}}
+	many := reply{calls: slices.Repeat([]call{{"", "erp_stock", `{}`}}, 257)}
 	const key = "agents.a.run.llm.limits."
 	for _, test := range []struct {
 		name   string
@@ -136,6 +138,11 @@ func TestFaultsThatEnd(t *testing.T) {
 		{"busy for ever", "limits: {retries: 2}", always(reply{status: 429, header: map[string]string{"Retry-After-Ms": "10"}}), a2a.StateFailed, key[:len(key)-7] + "limits.retries", 3},
 		{"busy for too long", "limits: {retry_wait: 1m}", always(reply{status: 429, header: map[string]string{"Retry-After": "3600"}}), a2a.StateFailed, "limits.retry_wait", 1},
 		{"silence", "timeout: 50ms\nlimits: {retries: 1}", always(reply{text: "a b c", held: make(chan struct{})}), a2a.StateFailed, "silent for longer than 50ms", 2},
+		{"pings", "limits: {answer_time: 100ms, retries: 1}", always(reply{pings: true}), a2a.StateFailed, "no end within 100ms (run.llm.limits.answer_time). It was asked 2 times", 2},
+		{"long id", "limits: {retries: 1}", always(long), a2a.StateFailed, "It was asked 2 times", 2},
+		{"long id at once", "stream: false\nlimits: {retries: 1}", always(long), a2a.StateFailed, "It was asked 2 times", 2},
+		{"many calls", "limits: {retries: 1}", always(many), a2a.StateFailed, "It was asked 2 times", 2},
+		{"many calls at once", "stream: false\nlimits: {retries: 1}", always(many), a2a.StateFailed, "It was asked 2 times", 2},
 		{"mistakes", "limits: {mistakes: 2}", always(reply{calls: []call{{"", "nothing", `{}`}}}), a2a.StateFailed, key + "mistakes", 3},
 		{"empty answers", "limits: {mistakes: 2}", always(reply{}), a2a.StateFailed, key + "mistakes", 3},
 		{"steps", "limits: {steps: 5}", stock, a2a.StateFailed, "limit of 5 steps (" + key + "steps)", 3},

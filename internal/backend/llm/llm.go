@@ -13,7 +13,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -247,5 +246,3 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-
-func contains(list []string, name string) bool { return slices.Contains(list, name) }

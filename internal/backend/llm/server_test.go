@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // modelServer speaks the API of chat completions by a script.
@@ -86,6 +87,7 @@ type reply struct {
 	body      string
 	held      chan struct{} // the answer waits until it is closed, after its first event
 	began     chan struct{} // closed when the first event is sent
+	pings     bool          // comments keep the stream open, and nothing else comes
 	streamErr string        // an error in the stream, after the text
 }
 
@@ -194,6 +196,16 @@ func (m *modelServer) write(w http.ResponseWriter, r *http.Request, q *modelRequ
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	for tick := time.NewTicker(5 * time.Millisecond); a.pings; {
+		fmt.Fprint(w, ": ping\n\n")
+		w.(http.Flusher).Flush()
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			tick.Stop()
+			return
+		}
+	}
 	events := 0
 	send := func(data string) bool {
 		fmt.Fprintf(w, "data: %s\n\n", data)
