@@ -59,8 +59,13 @@ func Handler(server *mcp.Server, key string) (http.Handler, error) {
 	return http.NewCrossOriginProtection().Handler(mux), nil
 }
 
-// Serve serves a server until ctx ends. It says on the log when it is ready.
-func Serve(ctx context.Context, name, address string, handler http.Handler) error {
+// Serve serves a server to whoever has the key, until ctx ends. It says on the log when
+// it is ready.
+func Serve(ctx context.Context, name, address, key string, server *mcp.Server) error {
+	handler, err := Handler(server, key)
+	if err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -69,7 +74,7 @@ func Serve(ctx context.Context, name, address string, handler http.Handler) erro
 	return ServeListener(ctx, listener, handler)
 }
 
-// ServeListener is Serve on a listener of the caller's. It says nothing.
+// ServeListener serves on a listener that it takes over, until ctx ends.
 func ServeListener(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()

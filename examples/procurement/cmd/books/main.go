@@ -31,9 +31,5 @@ func serve(ctx context.Context, file, address string) error {
 		return err
 	}
 	defer b.Close()
-	handler, err := toolserver.Handler(books.New(b), os.Getenv("BOOKS_KEY"))
-	if err != nil {
-		return err
-	}
-	return toolserver.Serve(ctx, "books", address, handler)
+	return toolserver.Serve(ctx, "books", address, os.Getenv("BOOKS_KEY"), books.New(b))
 }

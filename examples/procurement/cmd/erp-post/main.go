@@ -33,9 +33,5 @@ func serve(ctx context.Context, file, address string) error {
 		return err
 	}
 	defer system.Close()
-	handler, err := toolserver.Handler(erppost.New(system), os.Getenv("ERP_POST_KEY"))
-	if err != nil {
-		return err
-	}
-	return toolserver.Serve(ctx, "erp-post", address, handler)
+	return toolserver.Serve(ctx, "erp-post", address, os.Getenv("ERP_POST_KEY"), erppost.New(system))
 }

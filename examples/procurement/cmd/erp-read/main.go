@@ -32,9 +32,5 @@ func serve(ctx context.Context, file, address string) error {
 		return err
 	}
 	defer system.Close()
-	handler, err := toolserver.Handler(erpread.New(system), os.Getenv("ERP_READ_KEY"))
-	if err != nil {
-		return err
-	}
-	return toolserver.Serve(ctx, "erp-read", address, handler)
+	return toolserver.Serve(ctx, "erp-read", address, os.Getenv("ERP_READ_KEY"), erpread.New(system))
 }
