@@ -26,7 +26,7 @@ func steps(units, total int, number, warehouse, city string) []string {
 	}
 }
 
-// model speaks the API of chat completions.
+// model speaks the API of chat completions, and purchases.
 func model(t *testing.T) *httptest.Server {
 	t.Helper()
 	first, second := steps(400, 49_000_000, "PO-2026-0184", "SBY", "Surabaya"), steps(150, 18_375_000, "PO-2026-0185", "SRG", "Semarang")
@@ -80,4 +80,24 @@ func TestModel(t *testing.T) {
 		"answers incoterm: delivered", "asks finance Is there credit for PO-2026-0184?", "wants approval", "Budi approves",
 		"4 The draft", "The model calls draft_order.", "kill -9", "kept PO-2026-0184 is a draft", "is done PO-2026-0184 is a draft, which people have to post.",
 		"Who waited for whom", "of PO-2026-0185: Incoterm?")
+}
+
+// A model does nothing of what it is told, and asks nobody. The demo comes to its end.
+func TestModelThatAsksNothing(t *testing.T) {
+	t.Parallel()
+	ctx, _ := bounded(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"I have ordered it all.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	t.Cleanup(server.Close)
+	out := newText()
+	o := Options{Out: out, Exit: true, Version: "test", Child: testChild, Model: &Model{URL: server.URL + "/v1", Name: "liar"}}
+	if err := Run(ctx, o); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	says(t, out.String(), "is done I have ordered it all.", "The purchase came to nothing", "come to its end without a question")
+	if strings.Contains(out.String(), "answer the question") {
+		t.Errorf("a question is told of that nobody has asked:\n%s", out)
+	}
 }

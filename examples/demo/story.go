@@ -72,15 +72,31 @@ func (s *story) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for len(next.open) == 0 || len(next.waiting) > 0 { // untold: it goes as the first did
+	if err := s.untilAsked(ctx, next); err != nil {
+		return err
+	}
+	return s.handOver(ctx, o, next)
+}
+
+// untilAsked waits until an order asks its question. It tells nothing: all goes as with
+// the first. A model may come to its end without a question.
+func (s *story) untilAsked(ctx context.Context, o *order) error {
+	for deadline := time.Now().Add(longest); len(o.open) == 0 || len(o.waiting) > 0; {
+		over := o.state.Terminal() && len(o.waiting) == 0
+		switch {
+		case s.place.Model != nil && over:
+			return nil
+		case s.place.Model == nil && (over || time.Now().After(deadline)):
+			return fmt.Errorf("%s has asked nothing: it is %s", o.number, ending(o.state))
+		}
 		if err := sleep(ctx, tick); err != nil {
 			return err
 		}
-		if _, err := next.look(ctx, s.record); err != nil {
+		if _, err := o.look(ctx, s.record); err != nil {
 			return err
 		}
 	}
-	return s.handOver(ctx, o, next)
+	return nil
 }
 
 func (s *story) introduce() {
@@ -327,13 +343,19 @@ func (s *story) waits(o *order) {
 
 // handOver tells what to do next, and what comes of it, until the demo is ended.
 func (s *story) handOver(ctx context.Context, o, next *order) error {
-	s.screen.section("Now you", "a second order asks its question, and nobody has answered yet")
+	about := "a second order asks its question, and nobody has answered yet"
+	if len(next.open) == 0 {
+		about = "a second order has come to its end without a question"
+	}
+	s.screen.section("Now you", about)
 	if s.o.Exit {
 		s.screen.pair("open the console", "with handoff demo --exit=false, or make demo on a terminal")
 	} else if err := s.console(ctx); err != nil {
 		return err
 	}
-	s.screen.pair("answer the question", "in the inbox, of %s: %s", next.number, next.open[0].Text)
+	if len(next.open) > 0 {
+		s.screen.pair("answer the question", "in the inbox, of %s: %s", next.number, next.open[0].Text)
+	}
 	s.screen.pair("find the order", "by its number: %s", o.number)
 	s.screen.pair("who waited for whom", "in the delegations of its task")
 	if s.o.Exit {
