@@ -226,8 +226,10 @@ func checkSilences(v *verdict, items []stall) {
 		if before.Settled.IsZero() || item.Created.Before(before.Settled) {
 			v.add("the item %s says that the partner is silent, while %s says so", item.ID, before.ID)
 		}
-		since, ok := item.silentSince()
-		if ok && since.Before(before.Created.Truncate(time.Second)) {
+		switch since, ok := item.silentSince(); {
+		case !ok:
+			v.add("the item %s does not say since when the partner is silent, so that it may be the silence of %s", item.ID, before.ID)
+		case since.Before(before.Created.Truncate(time.Second)):
 			v.add("the items %s and %s say that the partner is silent, and it is the same silence", before.ID, item.ID)
 		}
 	}

@@ -137,6 +137,10 @@ func TestVerdictFinds(t *testing.T) {
 		{"a stall below the root", stepped, func(a *account) { a.strayItems = 1 }, "below the root"},
 		{"a silent partner told of twice", silent, func(a *account) { a.items = append(a.items, a.items[0]) }, "while"},
 		{"one silence told of twice", silent, func(a *account) { a.items = twoSilences(time.Minute) }, "it is the same silence"},
+		{"a silence that says no time", silent, func(a *account) {
+			a.items = twoSilences(-time.Minute)
+			a.items[1].Text = "Work for the peer mute waits."
+		}, "since when"},
 		{"a silent partner that nobody was told of", silent, func(a *account) { a.items = nil }, "nobody knows of the message"},
 		{"a partner that was not silent", asked, func(a *account) { a.items = append(a.items, settledItem("stuck", "gone on")) }, "it was not"},
 		{"something open below what is over", stepped, func(a *account) { a.openBelow = []string{"x"} }, "is open below"},
