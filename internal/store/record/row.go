@@ -132,17 +132,9 @@ func (r *Row) Add(events []store.Event, rev int64, at time.Time, set *store.Set)
 			r.Messages++
 		}
 	}
-	after := store.Mark{At: at, Turn: r.Turn, Attempt: r.Attempt, Wait: r.Wait}
-	if set.Turn != nil {
-		after.Turn = *set.Turn
-	}
-	if set.Attempt != nil {
-		after.Attempt = *set.Attempt
-	}
-	if set.Wait != nil {
-		after.Wait = *set.Wait
-	}
-	links.Mark = MarkOf(after)
+	after := *r
+	after.Assign(set)
+	links.Mark = MarkOf(store.Mark{At: at, Turn: after.Turn, Attempt: after.Attempt, Wait: after.Wait})
 	return links
 }
 
