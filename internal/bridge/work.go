@@ -132,8 +132,8 @@ func (w *work) approval() error {
 	}})
 }
 
-// save keeps the state durably.
-func (w *work) save() error {
+// setState keeps the state, durably with what comes next.
+func (w *work) setState() error {
 	text, err := w.state.encode()
 	if err != nil {
 		return err
@@ -141,7 +141,12 @@ func (w *work) save() error {
 	if w.keep != nil {
 		return w.keep(jsontext.Value(text))
 	}
-	if err := w.turn.SetState(text); err != nil {
+	return w.turn.SetState(text)
+}
+
+// save keeps the state durably.
+func (w *work) save() error {
+	if err := w.setState(); err != nil || w.keep != nil {
 		return err
 	}
 	return w.turn.Flush()
@@ -366,15 +371,7 @@ func (w *work) inputRequired(m *mcp.Message) error {
 
 // ask asks for what is still open. People see the same in the inbox.
 func (w *work) ask() error {
-	text, err := w.state.encode()
-	if err != nil {
-		return err
-	}
-	keep := w.keep
-	if keep == nil {
-		keep = func(state jsontext.Value) error { return w.turn.SetState(a2a.JSON(state)) }
-	}
-	if err := keep(jsontext.Value(text)); err != nil {
+	if err := w.setState(); err != nil {
 		return err
 	}
 	return w.rim.ask(w, w.state.open())
