@@ -159,7 +159,6 @@ func (c *sendCommand) delegate(ctx context.Context, node *nodeAPI, peer string, 
 		defer close(told)
 		c.tellTrouble(telling, node, d.ID)
 	}()
-	defer func() { enough(); <-told }()
 	v := c.newView(c.flags.verbose)
 	err := c.watchTask(ctx, node, d.ID, func(e *a2a.StreamResponse) (bool, error) {
 		if c.stream {
@@ -173,6 +172,8 @@ func (c *sendCommand) delegate(ctx context.Context, node *nodeAPI, peer string, 
 		}
 		return e.StatusUpdate != nil && e.StatusUpdate.Status.State.Interrupted(), nil
 	})
+	enough()
+	<-told // what comes now is said after it
 	if err != nil {
 		f := classify(err)
 		switch ctx.Err() {
@@ -197,6 +198,9 @@ func (c *sendCommand) tellTrouble(ctx context.Context, node *nodeAPI, id string)
 		var d delegationInfo
 		if _, err := node.get(ctx, "GET", delegationPath(id, ""), nil, &d); err != nil || d.Remote == nil || d.Remote.Error == last {
 			continue // whoever watches the task tells of a node that is away
+		}
+		if d.Task.Status.State.Terminal() {
+			return // why it has ended is told with its end
 		}
 		if last = d.Remote.Error; last != "" {
 			c.warn("%s is not reached: %s. The work waits, and so does this command; Ctrl-C leaves it to the node", d.To, strings.TrimSuffix(last, "."))
