@@ -1,8 +1,10 @@
 package api
 
 import (
+	"encoding/base64"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -222,6 +224,11 @@ func signatureOf(document jsontext.Value) *cardSignature {
 	return s
 }
 
+// decodeSegment decodes a part of a signature, which may have padding.
+func decodeSegment(text string) ([]byte, error) {
+	return base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+}
+
 // peerDetail is a peer with its card.
 type peerDetail struct {
 	*peerView
@@ -242,19 +249,11 @@ func (c *call) peerDetail(p *peer.Peer) (any, error) {
 		return d, nil
 	}
 	counted := states{}
-	q := store.DelegationQuery{Peer: p.Name, Open: true, PageSize: a2a.MaxPageSize}
-	for read := 0; read < overviewHandedOn; {
-		page, err := c.h.opts.Delegations.Delegations(c.context(), c.reach(), q)
-		if err != nil {
-			return nil, err
-		}
-		for i := range page.Items {
-			counted.add(page.Items[i].State, 1, page.Items[i].Created)
-		}
-		if read += len(page.Items); page.Next == "" {
-			break
-		}
-		q.Cursor = page.Next
+	_, err := c.eachDelegation(store.DelegationQuery{Peer: p.Name, Open: true}, overviewHandedOn, func(one *store.Delegation) {
+		counted.add(one.State, 1, one.Created)
+	})
+	if err != nil {
+		return nil, err
 	}
 	d.Delegations = counted.list()
 	return d, nil

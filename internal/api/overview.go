@@ -244,7 +244,7 @@ func (c *call) countInbox(o *overview) error {
 		return nil
 	}
 	o.Inbox = &inboxCount{Kinds: []kindCount{}}
-	for kind := store.InboxQuestion; kind <= store.InboxCard; kind++ {
+	for _, kind := range inbox.Kinds() {
 		page, err := c.h.opts.Inbox.List(c.context(), c.reach(), store.InboxQuery{Kind: kind, PageSize: a2a.MaxPageSize})
 		if err != nil {
 			return err
@@ -277,27 +277,18 @@ func (c *call) countDelegations(o *overview) error {
 		peer bool
 	}
 	counts := map[target]states{}
-	q := store.DelegationQuery{Open: true, PageSize: a2a.MaxPageSize}
-	for seen := 0; seen < overviewHandedOn; {
-		page, err := c.h.opts.Delegations.Delegations(c.context(), c.reach(), q)
-		if err != nil {
-			return err
+	_, err := c.eachDelegation(store.DelegationQuery{Open: true}, overviewHandedOn, func(d *store.Delegation) {
+		t := target{d.Agent, false}
+		if d.Peer != "" {
+			t = target{d.Peer, true}
 		}
-		for i := range page.Items {
-			d := &page.Items[i]
-			t := target{d.Agent, false}
-			if d.Peer != "" {
-				t = target{d.Peer, true}
-			}
-			if counts[t] == nil {
-				counts[t] = states{}
-			}
-			counts[t].add(d.State, 1, d.Created)
+		if counts[t] == nil {
+			counts[t] = states{}
 		}
-		if seen += len(page.Items); page.Next == "" {
-			break
-		}
-		q.Cursor = page.Next
+		counts[t].add(d.State, 1, d.Created)
+	})
+	if err != nil {
+		return err
 	}
 	o.Delegations = []delegatedCount{}
 	for t, counted := range counts {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"handoff.example/handoff/internal/store"
 )
 
 type overviewBody struct {
@@ -59,6 +61,10 @@ func TestOverview(t *testing.T) {
 	n.call("POST", "/delegations", "operator//alice", `{"to":"supplier","message":"ask","ref":"PO-1"}`).want(http.StatusOK)
 	n.letter("a")
 	item := n.items("operator//op", "")["ask"]
+	login := &store.InboxItem{ID: "login", Kind: store.InboxLogin, Owner: "alice", Agent: "mcp:erp", URL: "https://erp.example.com/login"}
+	if err := n.store.Commit(t.Context(), &store.Change{Item: login}); err != nil {
+		t.Fatal(err)
+	}
 	n.call("POST", "/inbox/"+item+"/assign", "operator//op", `{"assignee":"mara"}`).want(http.StatusOK)
 
 	var all, alice, acme overviewBody
@@ -81,7 +87,7 @@ func TestOverview(t *testing.T) {
 			t.Errorf("the task that asked waits for %+v", w.Waits)
 		}
 	}
-	if alice.Inbox == nil || alice.Inbox.Open != 3 || all.Inbox.Open < 4 || acme.Inbox.Open != 1 {
+	if alice.Inbox == nil || alice.Inbox.Open != 4 || alice.Inbox.Kinds[len(alice.Inbox.Kinds)-1].Kind != "login" || all.Inbox.Open < 5 || acme.Inbox.Open != 1 {
 		t.Errorf("the inbox: %+v, %+v, %+v", alice.Inbox, all.Inbox, acme.Inbox)
 	}
 	if len(alice.Delegations) != 1 || alice.Delegations[0].To != "supplier" || !alice.Delegations[0].Peer || alice.Delegations[0].Open != 1 || len(acme.Delegations) != 0 {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -183,4 +184,16 @@ func (c *call) deleteTask() (any, error) {
 		return nil, err
 	}
 	return nil, c.h.opts.Engine.Delete(c.context(), c.reach(), c.r.PathValue("id"))
+}
+
+// taskRow returns the row of a task that the caller may see.
+func (c *call) taskRow(id string) (*store.Task, error) {
+	if len(id) > a2a.MaxIDLength {
+		return nil, a2a.TaskNotFound(clip(id, a2a.MaxIDLength))
+	}
+	row, err := c.h.opts.Store.Task(c.context(), c.reach(), id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, a2a.TaskNotFound(id)
+	}
+	return row, err
 }

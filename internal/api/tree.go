@@ -109,17 +109,24 @@ func (c *call) delegationsOf(root string) (list []store.Delegation, truncated bo
 	if c.h.opts.Delegations == nil {
 		return nil, false, nil
 	}
-	q := store.DelegationQuery{Root: root, PageSize: a2a.MaxPageSize}
-	for {
+	complete, err := c.eachDelegation(store.DelegationQuery{Root: root}, maxTree-1, func(d *store.Delegation) { list = append(list, *d) })
+	return list, !complete, err
+}
+
+// eachDelegation calls yield with the delegations of a query, at most with so many,
+// and reports whether those were all.
+func (c *call) eachDelegation(q store.DelegationQuery, most int, yield func(*store.Delegation)) (complete bool, err error) {
+	q.PageSize = a2a.MaxPageSize
+	for left := most; ; {
 		page, err := c.h.opts.Delegations.Delegations(c.context(), c.reach(), q)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
-		if list = append(list, page.Items...); page.Next == "" {
-			return list, false, nil
+		for i := range page.Items[:min(len(page.Items), left)] {
+			yield(&page.Items[i])
 		}
-		if len(list) >= maxTree-1 {
-			return list[:maxTree-1], true, nil
+		if left -= len(page.Items); left <= 0 || page.Next == "" {
+			return left >= 0 && page.Next == "", nil
 		}
 		q.Cursor = page.Next
 	}

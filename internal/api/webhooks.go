@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/base64"
 	"errors"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -176,7 +177,19 @@ func openWebhookToken(token string) (*store.Webhook, error) {
 	return h, nil
 }
 
-// decodeSegment decodes a part of a signature, which may have padding.
-func decodeSegment(text string) ([]byte, error) {
-	return base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+func hostOf(text string) string {
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return "elsewhere"
+}
+
+// bareURL is a URL without what may be secret in it.
+func bareURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	u.RawQuery, u.Fragment, u.User = "", "", nil
+	return u.String()
 }

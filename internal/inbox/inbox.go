@@ -145,6 +145,17 @@ var kinds = [...]string{
 	store.InboxLogin: "login",
 }
 
+// Kinds returns the kinds of items that there are.
+func Kinds() []store.InboxKind {
+	list := make([]store.InboxKind, 0, len(kinds))
+	for kind, name := range kinds {
+		if name != "" {
+			list = append(list, store.InboxKind(kind))
+		}
+	}
+	return list
+}
+
 // KindName returns the name of a kind of items.
 func KindName(kind store.InboxKind) string {
 	if kind < 1 || int(kind) >= len(kinds) {
@@ -173,16 +184,13 @@ type Count struct {
 // Counts counts the open items of each kind.
 func (s *Service) Counts(ctx context.Context) ([]Count, error) {
 	var counts []Count
-	for kind, name := range kinds {
-		if name == "" {
-			continue
-		}
-		q := store.InboxQuery{Kind: store.InboxKind(kind), PageSize: 1}
+	for _, kind := range Kinds() {
+		q := store.InboxQuery{Kind: kind, PageSize: 1}
 		page, err := s.opts.Store.InboxItems(ctx, s.opts.Scope, q)
 		if err != nil {
 			return nil, err
 		}
-		c := Count{Kind: name, Open: page.Total}
+		c := Count{Kind: KindName(kind), Open: page.Total}
 		if len(page.Items) > 0 {
 			c.Oldest = page.Items[0].Created
 			q.DueBy = s.opts.Now()
