@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -73,40 +72,6 @@ func (c *call) followChanges() (any, error) {
 	return nil, nil
 }
 
-// places are those of callers who follow something: so many in all, and for each
-// caller who is no admin.
-type places struct {
-	mu  sync.Mutex
-	all int
-	of  map[string]int
-}
-
-// follow takes a place.
-func (p *places) follow(caller *auth.Principal) (release func(), err error) {
-	who := caller.Tenant + "\x00" + caller.Subject
-	if !caller.Named() {
-		who = caller.Address
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case caller.Role < auth.RoleAdmin && p.of[who] >= maxFollowsEach:
-		return nil, errFollowsEach
-	case p.all >= maxFollows:
-		return nil, errFollows
-	}
-	p.all++
-	p.of[who]++
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.all--
-		if p.of[who]--; p.of[who] == 0 {
-			delete(p.of, who)
-		}
-	}, nil
-}
-
 // follower tells one caller of changes.
 type follower struct {
 	*call
@@ -119,17 +84,11 @@ type follower struct {
 
 // only limits what is told to a task and the tree that it is in.
 func (f *follower) only(task string) error {
-	if len(task) > a2a.MaxIDLength {
-		return a2a.TaskNotFound(clip(task, a2a.MaxIDLength))
-	}
-	_, err := f.h.opts.Store.Task(f.context(), f.reach(), task)
-	if errors.Is(err, store.ErrNotFound) {
-		return a2a.TaskNotFound(task)
-	}
-	if err != nil {
+	if _, err := f.taskRow(task); err != nil {
 		return err
 	}
 	f.task, f.inTree = task, map[string]bool{task: true}
+	var err error
 	f.tree, err = f.rootOf(task)
 	return err
 }

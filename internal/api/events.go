@@ -21,20 +21,6 @@ const (
 	writeBytes   = 64 << 10         // that are gathered before they are sent
 )
 
-// errFollows refuses one more that follows something.
-var errFollows = &a2a.Error{
-	Code: a2a.CodeResourceExhausted, RetryAfter: 5 * time.Second,
-	Message:  "Too many logs are being followed; the limit is " + strconv.Itoa(maxFollows) + ". Close one, or ask now and then instead",
-	Metadata: map[string]string{a2a.MetadataLimit: "follows"},
-}
-
-// errFollowsEach refuses one more to a caller who follows many things.
-var errFollowsEach = &a2a.Error{
-	Code: a2a.CodeResourceExhausted, RetryAfter: 5 * time.Second,
-	Message:  "You follow too many logs at once; the limit for each caller is " + strconv.Itoa(maxFollowsEach) + ". Close one, or ask now and then instead",
-	Metadata: map[string]string{a2a.MetadataLimit: "follows"},
-}
-
 // taskEvents sends the events of a task as they are in the store: as lines of
 // JSON, or with follow as server-sent events until the task is terminal.
 func (c *call) taskEvents() (any, error) {
