@@ -69,8 +69,10 @@ func (c *call) listAudit() (any, error) {
 			if len(answer.Entries) == limit || looked == maxAuditLooked {
 				return answer.at(e.ID, query.Newest), nil
 			}
-			if query.After = e.ID; query.Newest {
-				query.After, query.Before = q.number("after", 0, 0, math.MaxInt64), e.ID
+			if query.Newest {
+				query.Before = e.ID
+			} else {
+				query.After = e.ID
 			}
 		}
 		if len(entries) < query.Limit {

@@ -198,6 +198,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"GET /tasks/{id}/timeline": {{"/tasks/" + done + "/timeline", ""}, {"/tasks/" + asked + "/timeline", ""}},
 		"GET /tasks/{id}/tree":     {{"/tasks/" + done + "/tree", ""}, {"/tasks/" + asked + "/tree", ""}},
 		"GET /tasks/{id}/artifacts/{artifact}/{part}": {{"/tasks/" + done + "/artifacts/" + made + "/0", ""}, {"/tasks/" + done + "/artifacts/" + made + "/0?inline", ""}},
+
 		"GET /agents/{id}":               {{"/agents/desk", ""}, {"/agents/gone", ""}},
 		"GET /webhooks":                  {{"/webhooks", ""}, {"/webhooks?state=dead&page_size=1", ""}},
 		"POST /mcp/call":                 {{"/mcp/call", `{"tool":"order","arguments":{"n":1}}`}, {"/mcp/call", `{"server":"erp","tool":"fail","as":{"subject":"alice","role":"caller"}}`}, {"/mcp/call", `{"tool":"slow"}`}},
