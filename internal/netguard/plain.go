@@ -225,6 +225,7 @@ const maxInterim = 5
 func (e *plainExchange) begin(want []string) error {
 	c := e.conn
 	a := &c.answer
+	a.Header.SetNoDefaultContentType(true)
 	e.in = c.in
 	for range maxInterim {
 		if err := e.head(a); err != nil {

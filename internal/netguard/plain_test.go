@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -320,4 +321,103 @@ func TestPlainClosesIdleConnections(t *testing.T) {
 	t.Cleanup(p.Close)
 	post(t, p, "hello")
 	<-gone
+}
+
+// What comes behind an answer, or is left of it, is never taken for that of another
+// request: its connection is not used again.
+func TestPlainKeepsAnswersApart(t *testing.T) {
+	t.Parallel()
+	const forged = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
+	for name, answer := range map[string]string{
+		"not read to its end":    "HTTP/1.1 200 OK\r\nContent-Length: " + fmt.Sprint(5000+len(forged)) + "\r\n\r\n" + strings.Repeat("x", 5000) + forged,
+		"chunks not read":        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x", len(forged)) + "\r\n" + forged + "\r\n0\r\n\r\n",
+		"a body where none is":   "HTTP/1.1 204 No Content\r\nContent-Length: " + fmt.Sprint(len(forged)) + "\r\n\r\n" + forged,
+		"chunks and a length":    "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + forged,
+		"a length and chunks":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n" + forged,
+		"an encoding of others":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\nContent-Length: 0\r\n\r\n" + forged,
+		"two encodings":          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + forged,
+		"a length below zero":    "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + forged,
+		"a length with a sign":   "HTTP/1.1 200 OK\r\nContent-Length: +0\r\n\r\n" + forged,
+		"a list of lengths":      "HTTP/1.1 200 OK\r\nContent-Length: 0, 0\r\n\r\n" + forged,
+		"a length twice":         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n" + forged,
+		"a length without end":   "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n" + forged,
+		"a chunk without size":   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + forged,
+		"a chunk of a great one": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffffff\r\n" + forged,
+		"no length":              "HTTP/1.1 200 OK\r\n\r\n" + forged,
+		"HTTP/1.0":               "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n" + forged,
+		"the last":               "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n" + forged,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlain(t, talk(t, func(conn net.Conn, in *bufio.Reader) {
+				for {
+					body, ok := hear(in)
+					switch {
+					case !ok:
+						return
+					case body == "first":
+						io.WriteString(conn, answer)
+					default:
+						fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+					}
+				}
+			}))
+			if r, _, err := p.Post(t.Context(), nil, []byte("first")); err == nil {
+				_, _ = r.Body.Read(make([]byte, 1))
+				r.Body.Close()
+			}
+			if _, content := post(t, p, "second"); content != "second" {
+				t.Errorf("got %q", content)
+			}
+		})
+	}
+}
+
+// A redirect is an answer like others, and what the server does not say is not there.
+func TestPlainFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	p := newPlain(t, talk(t, func(conn net.Conn, in *bufio.Reader) {
+		if _, ok := hear(in); ok {
+			io.WriteString(conn, "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n")
+		}
+	}))
+	r, content := post(t, p, "hello")
+	if r.StatusCode != http.StatusTemporaryRedirect || r.Header.Get("Location") != "http://169.254.169.254/" || content != "" {
+		t.Errorf("status %d, header %v, content %q", r.StatusCode, r.Header, content)
+	}
+	if kind, ok := r.Header["Content-Type"]; ok {
+		t.Errorf("type %q", kind)
+	}
+}
+
+// byName resolves names to what the test says.
+type byName map[string]netip.Addr
+
+func (b byName) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if addr, ok := b[host]; ok {
+		return []netip.Addr{addr}, nil
+	}
+	return nil, errors.New("no such host")
+}
+
+// Names are resolved by the guard, and the host of the request stays the name.
+func TestPlainDialsThroughTheGuard(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
+	t.Cleanup(server.Close)
+	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := netguard.New(netguard.Policy{Resolver: byName{"tools.example": netip.MustParseAddr("127.0.0.1")}})
+	p := guard.ConfiguredPlain("http://tools.example:"+port+"/", netguard.Options{})
+	t.Cleanup(p.Close)
+	if _, host := post(t, p, ""); host != "tools.example:"+port {
+		t.Errorf("host %q", host)
+	}
+	other := guard.ConfiguredPlain("http://other.example:"+port+"/", netguard.Options{})
+	t.Cleanup(other.Close)
+	if _, sent, err := other.Post(t.Context(), nil, nil); err == nil || sent {
+		t.Errorf("sent %t, error %v", sent, err)
+	}
 }
