@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"handoff.example/handoff/a2a"
 )
 
@@ -271,9 +273,10 @@ func (c *Client) stream(ctx context.Context, r *request) (*Stream, error) {
 		s, err = route.stream(ctx, r)
 		return err
 	})
-	if err != nil || s.source == nil {
+	switch {
+	case err != nil || s.source == nil:
 		end(err)
-	} else {
+	case trace.SpanFromContext(ctx).IsRecording():
 		context.AfterFunc(s.source.ctx, func() { end(nil) })
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"handoff.example/handoff/a2a"
+	"handoff.example/handoff/internal/span"
 )
 
 // traced begins the span of an operation, by the semantic conventions of OpenTelemetry
@@ -21,27 +22,27 @@ func (c *Client) traced(ctx context.Context, r *request) (context.Context, func(
 	}
 	at := c.route()
 	attributes := []attribute.KeyValue{
-		attribute.String("rpc.method", r.op), attribute.String("gen_ai.agent.name", c.card.Name),
+		span.RPCMethod.String(r.op), span.AgentName.String(c.card.Name),
 	}
 	switch {
 	case strings.EqualFold(at.iface.ProtocolBinding, a2a.BindingJSONRPC):
-		attributes = append(attributes, attribute.String("rpc.system.name", "jsonrpc"))
+		attributes = append(attributes, span.RPCSystem.String("jsonrpc"))
 	case strings.EqualFold(at.iface.ProtocolBinding, a2a.BindingGRPC):
-		attributes = append(attributes, attribute.String("rpc.system.name", "grpc"))
+		attributes = append(attributes, span.RPCSystem.String("grpc"))
 	default:
 		attributes = append(attributes, attribute.String("http.request.method", r.method))
 	}
 	if u, err := parseAddress(&at.iface, c.opts.CardURL); err == nil {
-		attributes = append(attributes, attribute.String("server.address", u.Hostname()))
+		attributes = append(attributes, span.Server.String(u.Hostname()))
 	}
-	ctx, span := c.opts.Tracer.Start(ctx, "A2A "+r.op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	ctx, begun := c.opts.Tracer.Start(ctx, "A2A "+r.op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 	return ctx, func(err error) {
 		if err != nil {
 			kind := kindOf(err)
-			span.SetAttributes(attribute.String("error.type", kind))
-			span.SetStatus(codes.Error, kind)
+			begun.SetAttributes(span.ErrorType.String(kind))
+			begun.SetStatus(codes.Error, kind)
 		}
-		span.End()
+		begun.End()
 	}
 }
 

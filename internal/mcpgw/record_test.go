@@ -183,6 +183,30 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// A call that call_tool makes is a part of the span of call_tool, which ends.
+func TestTraceOfACallThroughAnother(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewInMemoryExporter()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+	s := &recorder{}
+	s.answer = func(w http.ResponseWriter, m *mcp.Message) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[]}}`, m.ID)
+	}
+	e := newEdge(t, edgeOptions{handler: s, yaml: "sets:\n  all: {tools: [tools.*], mode: search}\n", change: func(o *mcpgw.Options) { o.Tracer = provider.Tracer("test") }})
+	got := e.do(http.MethodPost, "/s/all", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"call_tool","arguments":{"name":"echo","arguments":{}},`+meta("")+`}}`, map[string]string{mcp.HeaderName: "call_tool"})
+	if got.code != 0 {
+		t.Fatalf("got %s", got.body)
+	}
+	list := spans.GetSpans()
+	if len(list) != 2 {
+		t.Fatalf("got %v", list)
+	}
+	sent, served := list[0], list[1]
+	if served.Name != "tools/call call_tool" || sent.Name != "tools/call echo" || sent.Parent.SpanID() != served.SpanContext.SpanID() {
+		t.Errorf("got %s below %s, %s", sent.Name, served.Name, sent.Parent.SpanID())
+	}
+}
+
 func attributesOf(s tracetest.SpanStub) string {
 	var b strings.Builder
 	for _, a := range s.Attributes {

@@ -26,7 +26,7 @@ func (x *exchange) begin(c *call) {
 		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parent, "tracestate": state})
 	}
 	x.trace = trace.SpanContextFromContext(ctx)
-	if x.h.opts.Tracer == nil {
+	if x.h.opts.Tracer == nil || x.span != nil { // what another call means is a part of that
 		return
 	}
 	name, attributes := named(c, c.target.Exposed)
