@@ -31,6 +31,7 @@ type wish struct {
 	Subject string `json:"subject,omitempty"`
 	Local   bool   `json:"local,omitempty"`
 	Need    need   `json:"need"`
+	Raised  bool   `json:"raised,omitempty"` // it is in the inbox
 }
 
 const (
@@ -67,8 +68,8 @@ func (c *login) wants(ctx context.Context, caller *auth.Principal, n need) error
 	var known wish
 	version, err := c.desk.read(ctx, spaceWish, key, &known)
 	switch {
-	case err == nil: // it is in the inbox; what is needed may be more by now
-		w.Item = known.Item
+	case err == nil: // what is needed may be more by now
+		w.Item, w.Raised = known.Item, known.Raised
 	case errors.Is(err, store.ErrNotFound):
 		w.Item = c.name + "." + hashOf(c.whose(caller)) + "." + rand.Text()
 	default:
@@ -78,18 +79,27 @@ func (c *login) wants(ctx context.Context, caller *auth.Principal, n need) error
 	if errors.Is(err, store.ErrConflict) { // another call was faster
 		return nil
 	}
-	if err != nil || known.Item != "" {
+	if err != nil || w.Raised {
 		return err
 	}
 	whom := w.Subject
 	if whom == "" {
 		whom = "everybody who uses this node"
 	}
-	return c.desk.opts.Inbox.Raise(ctx, &store.InboxItem{
+	err = c.desk.opts.Inbox.Raise(ctx, &store.InboxItem{
 		ID: w.Item, Kind: store.InboxLogin, Tenant: w.Tenant, Owner: w.Subject, Agent: "mcp:" + c.name, Peer: true,
 		Text: fmt.Sprintf("The tool server %s asks for a login of %s. Log in at the address of this item.", c.name, whom),
 		URL:  c.desk.base() + LoginPath + "?item=" + url.QueryEscape(w.Item),
 	})
+	if err != nil {
+		return err
+	}
+	w.Raised = true
+	err = c.desk.write(ctx, spaceWish, key, version+1, &w, c.h.now().Add(wishTime))
+	if errors.Is(err, store.ErrConflict) { // the next call sees to it
+		return nil
+	}
+	return err
 }
 
 // granted settles the item of a login that was made.

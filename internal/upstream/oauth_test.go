@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,7 @@ type world struct {
 	store   *sqlite.Store
 	// signedIn is whose browser it is, where that is known.
 	signedIn *auth.Principal
+	away     atomic.Bool // the inbox is
 
 	mu       sync.Mutex
 	good     map[string]string // tokens, with their scopes
@@ -81,7 +83,7 @@ func newWorld(t *testing.T, change func(*config.MCPServer)) *world {
 		t.Fatal(err)
 	}
 	w.store = s
-	w.login = upstream.NewLogin(upstream.LoginOptions{Docs: s, Sealer: sealer, Inbox: inbox{s}, Identify: func(*http.Request) *auth.Principal { return w.signedIn }, BaseURL: func() string { return w.pages.URL }})
+	w.login = upstream.NewLogin(upstream.LoginOptions{Docs: s, Sealer: sealer, Inbox: inbox{s, &w.away}, Identify: func(*http.Request) *auth.Principal { return w.signedIn }, BaseURL: func() string { return w.pages.URL }})
 	w.pages = serve(t, w.login)
 	c := config.NewMCPServer(w.server.URL + "/mcp")
 	c.Auth.OAuth = &config.MCPOAuth{Flow: config.PeerFlowAuthorizationCode}
@@ -257,9 +259,15 @@ func TestLogin(t *testing.T) {
 }
 
 // inbox keeps items in a store.
-type inbox struct{ store *sqlite.Store }
+type inbox struct {
+	store *sqlite.Store
+	away  *atomic.Bool // nothing is taken
+}
 
 func (i inbox) Raise(ctx context.Context, item *store.InboxItem) error {
+	if i.away.Load() {
+		return store.ErrUnavailable
+	}
 	item.Created = time.Now()
 	return i.store.Commit(ctx, &store.Change{Item: item})
 }
@@ -318,6 +326,25 @@ func TestLoginByInbox(t *testing.T) {
 	}
 	if status, _ := w.visit(link); status != 404 { // once
 		t.Errorf("status %d", status)
+	}
+}
+
+// What could not be put into the inbox is put there by the next call.
+func TestLoginByInboxThatWasAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	sari := &auth.Principal{Subject: "sari", Role: auth.RoleCaller}
+	r := request(mcp.MethodCallTool, `{"name":"x","arguments":{}}`, "")
+	r.Caller = sari
+	w.away.Store(true)
+	if _, err := ask(t, only(t, w.servers), r); err == nil {
+		t.Error("nobody was told")
+	}
+	w.away.Store(false)
+	w.call(sari, "", "")
+	w.call(sari, "", "")
+	if n := len(w.items(sari, false)); n != 1 {
+		t.Errorf("there are %d items", n)
 	}
 }
 
