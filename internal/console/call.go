@@ -50,6 +50,7 @@ type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	lines  int  // that are wanted of an answer of lines; 0: all of it
 	cut    bool // there was more than is kept
 }
 
@@ -74,7 +75,7 @@ var errAnswerTooLarge = a2a.Errorf(a2a.CodeTooLarge, "This is too large for a pa
 // Write keeps what the answer says.
 func (r *recorder) Write(p []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
-	if r.body.Len()+len(p) > maxAnswer {
+	if r.body.Len()+len(p) > maxAnswer || r.lines > 0 && bytes.Count(r.body.Bytes(), []byte{'\n'}) >= r.lines {
 		r.cut = true
 		return 0, errAnswerTooLarge
 	}
@@ -99,10 +100,6 @@ func (c *Console) callAPI(r *http.Request, p *auth.Principal, method, path strin
 	if err != nil || out == nil || len(answer) == 0 {
 		return err
 	}
-	if raw, ok := out.(*[]byte); ok {
-		*raw = answer
-		return nil
-	}
 	if err := json.Unmarshal(answer, out); err != nil {
 		return fmt.Errorf("read the answer of %s %s: %w", method, path, err)
 	}
@@ -112,13 +109,39 @@ func (c *Console) callAPI(r *http.Request, p *auth.Principal, method, path strin
 // call makes a request of the node to itself, as somebody, and returns what it is
 // answered. What is refused is an *apiError.
 func (c *Console) call(r *http.Request, p *auth.Principal, to http.Handler, method, path string, content []byte) ([]byte, error) {
+	answer := &recorder{header: http.Header{}}
+	if err := c.ask(r, p, to, method, path, content, answer); err != nil {
+		return nil, err
+	}
+	if answer.cut {
+		return nil, errAnswerTooLarge
+	}
+	return answer.body.Bytes(), nil
+}
+
+// firstLines asks the API for lines, and goes when it has as many as are wanted, or
+// as a page holds. The last ones may be more than that.
+func (c *Console) firstLines(r *http.Request, p *auth.Principal, path string, wanted int) ([]byte, error) {
+	answer := &recorder{header: http.Header{}, lines: wanted}
+	if err := c.ask(r, p, c.opts.API, http.MethodGet, apiPrefix+path, nil, answer); err != nil {
+		return nil, err
+	}
+	if answer.cut && answer.body.Len() == 0 {
+		return nil, errAnswerTooLarge
+	}
+	return answer.body.Bytes(), nil
+}
+
+// ask makes a request of the node to itself, as somebody. What is refused is an
+// *apiError.
+func (c *Console) ask(r *http.Request, p *auth.Principal, to http.Handler, method, path string, content []byte, answer *recorder) error {
 	ctx := auth.WithPrincipal(context.WithoutCancel(r.Context()), p)
 	if method == http.MethodGet {
 		ctx = auth.WithPrincipal(r.Context(), p)
 	}
 	q, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
+		return fmt.Errorf("make request: %w", err)
 	}
 	q.Host, q.RemoteAddr, q.TLS = r.Host, r.RemoteAddr, r.TLS
 	for _, name := range forwarded {
@@ -130,15 +153,11 @@ func (c *Console) call(r *http.Request, p *auth.Principal, to http.Handler, meth
 		q.Header.Set("Content-Type", "application/json")
 	}
 	q.Header.Set(a2a.HeaderVersion, "1.0")
-	answer := &recorder{header: http.Header{}}
 	to.ServeHTTP(answer, q)
-	if answer.cut {
-		return nil, errAnswerTooLarge
+	if !answer.cut && (answer.status < 200 || answer.status > 299) {
+		return errorOf(answer)
 	}
-	if answer.status < 200 || answer.status > 299 {
-		return nil, errorOf(answer)
-	}
-	return answer.body.Bytes(), nil
+	return nil
 }
 
 // errorOf reads an error of the API, which is a google.rpc.Status.

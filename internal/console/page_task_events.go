@@ -106,8 +106,8 @@ func showEvents(v *view) error {
 		after = 0
 	}
 	p := &eventPage{Task: t.Task.ID, Agent: t.Who(), Total: int(t.Events), After: after, Before: -1}
-	var lines []byte
-	if err := v.get("/tasks/"+url.PathEscape(id)+"/events?after="+strconv.FormatInt(after, 10), &lines); err != nil {
+	lines, err := v.c.firstLines(v.r, &v.Principal, "/tasks/"+url.PathEscape(id)+"/events?after="+strconv.FormatInt(after, 10), eventsOnPage)
+	if err != nil {
 		return err
 	}
 	for line := range bytes.Lines(lines) {
@@ -116,7 +116,7 @@ func showEvents(v *view) error {
 		}
 		var e shownEvent
 		if json.Unmarshal(line, &e) != nil {
-			break // the answer was cut
+			break // a write ended within it
 		}
 		p.Events = append(p.Events, e)
 	}
