@@ -2,11 +2,9 @@ package console
 
 import (
 	"cmp"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -19,8 +17,8 @@ var agentsPages = []page{
 	{path: "agents/{id}", nav: "agents", title: "Agent", role: auth.RoleViewer, get: showAgent, post: tryAgent},
 }
 
-// listedAgent is an agent of the node in a list.
-type listedAgent struct {
+// shownAgent is an agent of the node, as the API has it.
+type shownAgent struct {
 	ID          string   `json:"id"`
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
@@ -29,29 +27,18 @@ type listedAgent struct {
 	Card        string   `json:"card"`
 	Tenants     []string `json:"tenants"`
 	Retired     bool     `json:"retired"`
-	States      []stateCount
+}
+
+// listedAgent is an agent of the node in a list.
+type listedAgent struct {
+	shownAgent
+	States []stateCount
 }
 
 // listedPeer is an agent elsewhere in a list.
 type listedPeer struct {
-	Name  string     `json:"name"`
-	Agent *peerAgent `json:"agent"`
-	Held  *heldCard  `json:"held"`
-	Seen  time.Time  `json:"seen"`
-	Error string     `json:"error"`
-	Ms    float64    `json:"latency_ms"`
-	Open  []stateCount
-}
-
-// Up says in one word how the peer is.
-func (p *listedPeer) Up() string {
-	switch {
-	case p.Error != "":
-		return "down"
-	case p.Seen.IsZero():
-		return "unknown"
-	}
-	return "up"
+	shownPeer
+	Open []stateCount
 }
 
 func showAgents(v *view) error {
@@ -65,17 +52,7 @@ func showAgents(v *view) error {
 	}
 	// Peers and servers of tools have tasks too, and pages of their own.
 	d.Agents = slices.DeleteFunc(d.Agents, func(a listedAgent) bool { return a.Retired && originOf(a.ID).Kind != "" })
-	var o struct {
-		Agents []struct {
-			Agent  string       `json:"agent"`
-			States []stateCount `json:"states"`
-		} `json:"agents"`
-		Delegations []struct {
-			To     string       `json:"to"`
-			Peer   bool         `json:"peer"`
-			States []stateCount `json:"states"`
-		} `json:"delegations"`
-	}
+	var o overview
 	if err := v.get("/overview", &o); err != nil {
 		return err
 	}
@@ -155,16 +132,9 @@ func (c *shownCard) Examples() []string {
 // agentDetail is what the page of an agent shows.
 type agentDetail struct {
 	shownCard
-	ID          string   `json:"id"`
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Version     string   `json:"version"`
-	Address     string   `json:"address"`
-	Card        string   `json:"card"`
-	Tenants     []string `json:"tenants"`
-	Retired     bool     `json:"retired"`
-	Run         string   `json:"run"`
-	Signature   struct {
+	shownAgent
+	Run       string `json:"run"`
+	Signature struct {
 		Signed bool `json:"signed"`
 		Keys   []struct {
 			ID  string `json:"kid"`
@@ -210,17 +180,11 @@ func tryAgent(v *view) error {
 		return err
 	}
 	if d.Text = strings.TrimSpace(v.form.Get("text")); d.Text == "" {
-		d.Problem, v.status = "Write a message.", http.StatusUnprocessableEntity
-		return v.render("agent", d)
+		return v.again("agent", d, &d.Problem, errEmptyMessage)
 	}
 	sent, err := v.sendMessage(d.ID, d.Text)
 	if err != nil {
-		e, ok := err.(*apiError) //nolint:errorlint // it is not wrapped
-		if !ok {
-			return err
-		}
-		d.Problem, v.status = e.Message, http.StatusUnprocessableEntity
-		return v.render("agent", d)
+		return v.again("agent", d, &d.Problem, err)
 	}
 	if sent.Task != nil {
 		return v.redirect(Prefix+"tasks/"+url.PathEscape(sent.Task.ID), "The message is sent. The page follows the task.")

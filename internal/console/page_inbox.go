@@ -219,7 +219,7 @@ func changeItem(v *view) error {
 			body["note"] = d.Note
 		}
 		if err := v.post(api+"/decision", body, nil); err != nil {
-			return v.again(d, err)
+			return v.refusedItem(d, err)
 		}
 		if done = "Approved. This is for the one operation that was asked for."; v.form.Get("do") == "deny" {
 			done = "Denied."
@@ -228,7 +228,7 @@ func changeItem(v *view) error {
 	case "assign":
 		whom := strings.TrimSpace(v.form.Get("assignee"))
 		if err := v.post(api+"/assign", map[string]string{"assignee": whom}, nil); err != nil {
-			return v.again(d, err)
+			return v.refusedItem(d, err)
 		}
 		if done = "It is for " + whom + " now."; whom == "" {
 			done = "It is for nobody in particular now."
@@ -239,7 +239,7 @@ func changeItem(v *view) error {
 			body["due"] = time.Now().Add(in).UTC().Truncate(time.Second)
 		}
 		if err := v.post(api+"/due", body, nil); err != nil {
-			return v.again(d, err)
+			return v.refusedItem(d, err)
 		}
 		done = "The due date is set."
 	case "link":
@@ -248,7 +248,7 @@ func changeItem(v *view) error {
 			Expires time.Time `json:"expires"`
 		}
 		if err := v.post(api+"/link", map[string]string{}, &link); err != nil {
-			return v.again(d, err)
+			return v.refusedItem(d, err)
 		}
 		d.Link, d.Expires = link.URL, link.Expires
 		return v.render("inbox_item", d)
@@ -285,7 +285,7 @@ func (v *view) answerItem(d *itemDetail) error {
 		return v.render("inbox_item", d)
 	}
 	if err := v.post("/inbox/"+url.PathEscape(d.Item.ID)+"/answer", body, nil); err != nil {
-		return v.again(d, err)
+		return v.refusedItem(d, err)
 	}
 	if d.Item.Task == "" {
 		return v.redirect(Prefix+"inbox", "It is put away.")
@@ -293,16 +293,11 @@ func (v *view) answerItem(d *itemDetail) error {
 	return v.redirect(Prefix+"tasks/"+url.PathEscape(d.Item.Task), "The answer is sent. The task goes on.")
 }
 
-// again shows the page with what was refused. When somebody else was faster, the
-// item says who.
-func (v *view) again(d *itemDetail, err error) error {
-	e, ok := errors.AsType[*apiError](err)
-	if !ok {
-		return err
-	}
+// refusedItem shows the page with what was refused. When somebody else was faster,
+// the item says who.
+func (v *view) refusedItem(d *itemDetail, err error) error {
 	if now, nerr := v.item(); nerr == nil && !now.Item.Open() {
 		d = now
 	}
-	d.Problem, v.status = e.Message, http.StatusUnprocessableEntity
-	return v.render("inbox_item", d)
+	return v.again("inbox_item", d, &d.Problem, err)
 }

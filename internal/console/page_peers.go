@@ -1,8 +1,6 @@
 package console
 
 import (
-	"errors"
-	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -52,28 +50,33 @@ func (s *peerStep) State() string {
 	return "idle"
 }
 
+// shownPeer is an agent elsewhere, as the API has it.
+type shownPeer struct {
+	Name    string     `json:"name"`
+	Agent   *peerAgent `json:"agent"`
+	Held    *heldCard  `json:"held"`
+	Latency float64    `json:"latency_ms"`
+	Seen    time.Time  `json:"seen"`
+	Error   string     `json:"error"`
+}
+
 // peerDetail is what the page of a peer shows.
 type peerDetail struct {
 	shownCard
-	Name         string     `json:"name"`
-	Added        bool       `json:"added"`
-	Source       string     `json:"source"`
-	Credentials  []string   `json:"credentials"`
-	Login        bool       `json:"login"`
-	Agent        *peerAgent `json:"agent"`
-	Interface    string     `json:"interface"`
-	Digest       string     `json:"digest"`
-	Pinned       string     `json:"pinned"`
-	Held         *heldCard  `json:"held"`
-	Signature    string     `json:"signature"`
-	KeyID        string     `json:"kid"`
-	Deduplicates bool       `json:"deduplicates"`
-	Known        string     `json:"deduplicates_known"`
-	Version      string     `json:"version"`
-	Latency      float64    `json:"latency_ms"`
-	Seen         time.Time  `json:"seen"`
-	Error        string     `json:"error"`
-	ErrorAt      time.Time  `json:"error_at"`
+	shownPeer
+	Added        bool      `json:"added"`
+	Source       string    `json:"source"`
+	Credentials  []string  `json:"credentials"`
+	Login        bool      `json:"login"`
+	Interface    string    `json:"interface"`
+	Digest       string    `json:"digest"`
+	Pinned       string    `json:"pinned"`
+	Signature    string    `json:"signature"`
+	KeyID        string    `json:"kid"`
+	Deduplicates bool      `json:"deduplicates"`
+	Known        string    `json:"deduplicates_known"`
+	Version      string    `json:"version"`
+	ErrorAt      time.Time `json:"error_at"`
 	Bindings     []struct {
 		Interface string    `json:"interface"`
 		Worked    time.Time `json:"worked"`
@@ -91,7 +94,7 @@ type peerDetail struct {
 }
 
 // Up says in one word how the peer is.
-func (p *peerDetail) Up() string {
+func (p *shownPeer) Up() string {
 	switch {
 	case p.Error != "":
 		return "down"
@@ -157,7 +160,7 @@ func changePeer(v *view) error {
 		return errNoAction()
 	}
 	if err != nil {
-		return v.refusedPeer(d, err)
+		return v.again("peer", d, &d.Problem, err)
 	}
 	return v.redirect(here, done)
 }
@@ -166,21 +169,11 @@ func changePeer(v *view) error {
 func (v *view) tryPeer(d *peerDetail) error {
 	d.Text, d.Ref = strings.TrimSpace(v.form.Get("text")), strings.TrimSpace(v.form.Get("ref"))
 	if d.Text == "" {
-		d.Problem, v.status = "Write a message.", http.StatusUnprocessableEntity
-		return v.render("peer", d)
+		return v.again("peer", d, &d.Problem, errEmptyMessage)
 	}
 	task, err := v.delegate(d.Name, d.Ref, d.Text)
 	if err != nil {
-		return v.refusedPeer(d, err)
+		return v.again("peer", d, &d.Problem, err)
 	}
 	return v.redirect(Prefix+"tasks/"+url.PathEscape(task), "The work is handed on. The page follows it.")
-}
-
-func (v *view) refusedPeer(d *peerDetail, err error) error {
-	e, ok := errors.AsType[*apiError](err)
-	if !ok {
-		return err
-	}
-	d.Problem, v.status = e.Message, http.StatusUnprocessableEntity
-	return v.render("peer", d)
 }

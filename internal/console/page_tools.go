@@ -298,11 +298,7 @@ func callTool(v *view) error {
 		Arguments jsontext.Value `json:"arguments"`
 	}{d.Server, d.Name, arguments}
 	if err := v.post("/mcp/call", body, &d.Result); err != nil {
-		e, ok := errors.AsType[*apiError](err)
-		if !ok {
-			return err
-		}
-		d.Problem, v.status = e.Message, http.StatusUnprocessableEntity
+		return v.again("tool", d, &d.Problem, err)
 	}
 	return v.render("tool", d)
 }

@@ -199,10 +199,22 @@ func (v *view) refuse(path string, err error) error {
 		return err
 	}
 	v.setFlash(&flash{"problem", e.Message})
-	v.sent = true
-	http.Redirect(v.w, v.r, v.c.prefix(v.r)+path, http.StatusSeeOther)
-	return nil
+	return v.redirect(path, "")
 }
+
+// again shows the page of a form with what the API has refused, which goes into
+// problem. What is not the API's refusal is returned.
+func (v *view) again(name string, page any, problem *string, err error) error {
+	e, ok := errors.AsType[*apiError](err)
+	if !ok {
+		return err
+	}
+	*problem, v.status = e.Message, http.StatusUnprocessableEntity
+	return v.render(name, page)
+}
+
+// errEmptyMessage refuses a message without words.
+var errEmptyMessage = &apiError{Status: http.StatusBadRequest, Code: "INVALID_ARGUMENT", Message: "Write a message."}
 
 // failed answers with an error: a person who has not signed in is asked to, and
 // others see a page that says what is wrong.
