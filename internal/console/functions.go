@@ -73,16 +73,7 @@ func queryOf(pairs ...string) (string, error) {
 	if len(pairs)%2 != 0 {
 		return "", errors.New("query has a name without a value")
 	}
-	q := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Add(pairs[i], pairs[i+1])
-		}
-	}
-	if len(q) == 0 {
-		return "", nil
-	}
-	return "?" + q.Encode(), nil
+	return address("", valuesOf(pairs...)), nil
 }
 
 // shownState is a state as people read it: with a word, and with a colour and a

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/url"
 	"strconv"
 	"time"
 
@@ -46,17 +45,11 @@ func showAudit(v *view) error {
 		Since    string
 		Until    string
 		Filtered bool
-		First    string
-		Next     string
+		Pager    pager
 		Problem  string
 	}
 	d.Subject, d.Task, d.Action, d.Since, d.Until = given.Get("subject"), given.Get("task"), given.Get("action"), given.Get("since"), given.Get("until")
-	q := url.Values{"order": {"desc"}}
-	for _, name := range []string{"subject", "task", "action", "before"} {
-		if value := given.Get(name); value != "" {
-			q.Set(name, value)
-		}
-	}
+	q := valuesOf("order", "desc", "subject", d.Subject, "task", d.Task, "action", d.Action, "before", given.Get("before"))
 	for _, name := range []string{"since", "until"} {
 		// A browser sends days; they are those of UTC.
 		if day, err := time.Parse(time.DateOnly, given.Get(name)); err == nil {
@@ -66,22 +59,15 @@ func showAudit(v *view) error {
 			q.Set(name, day.Format(time.RFC3339))
 		}
 	}
-	d.Filtered = d.Subject != "" || d.Task != "" || d.Action != "" || d.Since != "" || d.Until != ""
-	if err := v.get("/audit?"+q.Encode(), &d); err != nil {
+	filter := valuesOf("subject", d.Subject, "task", d.Task, "action", d.Action, "since", d.Since, "until", d.Until)
+	d.Filtered = len(filter) > 0
+	if err := v.get(address("/audit", q), &d); err != nil {
 		return err
 	}
-	link := url.Values{}
-	for _, name := range []string{"subject", "task", "action", "since", "until"} {
-		if value := given.Get(name); value != "" {
-			link.Set(name, value)
-		}
-	}
-	if given.Get("before") != "" {
-		d.First = Prefix + "audit?" + link.Encode()
-	}
+	next := ""
 	if d.Before > 0 {
-		link.Set("before", strconv.FormatInt(d.Before, 10))
-		d.Next = Prefix + "audit?" + link.Encode()
+		next = strconv.FormatInt(d.Before, 10)
 	}
+	d.Pager = v.pager(Prefix+"audit", filter, "before", next)
 	return v.render("audit", &d)
 }

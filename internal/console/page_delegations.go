@@ -51,12 +51,7 @@ type delegationFilter struct {
 }
 
 func (f *delegationFilter) values() url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{"ref": f.Ref, "peer": f.Peer, "root": f.Root, "state": f.State} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	q := valuesOf("ref", f.Ref, "peer", f.Peer, "root", f.Root, "state", f.State)
 	if f.Open {
 		q.Set("open", "true")
 	}
@@ -73,8 +68,7 @@ type delegationPage struct {
 
 	Filter  delegationFilter `json:"-"`
 	States  []option         `json:"-"`
-	First   string           `json:"-"` // the address of the first page, when this is another
-	NextURL string           `json:"-"`
+	Pager   pager            `json:"-"`
 	Problem string           `json:"-"`
 	Other   int              `json:"-"` // tasks with the reference that are no delegations
 }
@@ -90,29 +84,17 @@ func showDelegations(v *view) error {
 		value := strings.ToLower(strings.TrimPrefix(s, "TASK_STATE_"))
 		p.States = append(p.States, option{value, stateOf(s).Word, value == p.Filter.State})
 	}
-	ask, here := p.Filter.values(), "/console/delegations"
-	if p.Filter.Set() {
-		here += "?" + ask.Encode()
-	}
+	ask := p.Filter.values()
 	if token := q.Get("page_token"); token != "" {
 		ask.Set("page_token", token)
-		p.First = here
 	}
-	path := "/delegations"
-	if len(ask) > 0 {
-		path += "?" + ask.Encode()
-	}
-	if err := v.get(path, p); err != nil {
+	if err := v.get(address("/delegations", ask), p); err != nil {
 		if !hasStatus(err, 400) {
 			return err
 		}
 		p.Problem = err.Error()
 	}
-	if p.Next != "" {
-		next := p.Filter.values()
-		next.Set("page_token", p.Next)
-		p.NextURL = "/console/delegations?" + next.Encode()
-	}
+	p.Pager = v.pager("/console/delegations", p.Filter.values(), "page_token", p.Next)
 	if len(p.Delegations) == 0 && p.Filter.Ref != "" && p.Problem == "" {
 		var tasks taskPage
 		if err := v.get("/tasks?page_size=10&ref="+url.QueryEscape(p.Filter.Ref), &tasks); err != nil {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -105,35 +106,26 @@ type inboxList struct {
 	Assignee string
 	Settled  bool
 	Mine     bool
-	First    string
-	NextPage string
+	Pager    pager
 }
 
 func showInbox(v *view) error {
 	given := v.query()
 	d := &inboxList{Kinds: []string{"question", "grant", "call", "stuck", "card", "login"}, Kind: given.Get("kind"), Assignee: given.Get("assignee"), Settled: given.Get("settled") == "true"}
 	d.Mine = d.Assignee != "" && d.Assignee == v.Principal.Subject
-	q := url.Values{"page_size": {"50"}}
-	for name, value := range map[string]string{"kind": d.Kind, "assignee": d.Assignee, "page_token": given.Get("page_token")} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	filter := valuesOf("kind", d.Kind, "assignee", d.Assignee)
 	if d.Settled {
-		q.Set("settled", "true")
+		filter.Set("settled", "true")
 	}
-	if err := v.get("/inbox?"+q.Encode(), d); err != nil {
+	ask := maps.Clone(filter)
+	ask.Set("page_size", "50")
+	if token := given.Get("page_token"); token != "" {
+		ask.Set("page_token", token)
+	}
+	if err := v.get(address("/inbox", ask), d); err != nil {
 		return err
 	}
-	here := Prefix + "inbox"
-	if q.Has("page_token") {
-		q.Del("page_token")
-		d.First = here + "?" + q.Encode()
-	}
-	if d.Next != "" {
-		q.Set("page_token", d.Next)
-		d.NextPage = here + "?" + q.Encode()
-	}
+	d.Pager = v.pager(Prefix+"inbox", filter, "page_token", d.Next)
 	return v.render("inbox", d)
 }
 

@@ -24,7 +24,7 @@ type taskDetail struct {
 	More         bool // the conversation is longer than it is shown
 	Artifacts    []shownArtifact
 	Tree         *drawnTree
-	Webhooks     []shownWebhook
+	Webhooks     []webhook
 	Changes      []*change // that whoever has signed in may do
 	Now          time.Time
 }
@@ -56,18 +56,6 @@ type shownArtifact struct {
 	Parts             []template.HTML
 }
 
-// shownWebhook is a webhook of a task.
-type shownWebhook struct {
-	ID      string    `json:"id"`
-	Target  string    `json:"target"`
-	State   string    `json:"state"`
-	Sent    int64     `json:"sent"`
-	Events  int64     `json:"events"`
-	Waiting int64     `json:"waiting"`
-	Error   string    `json:"error"`
-	Next    time.Time `json:"next"`
-}
-
 // maxHistory is how many messages of a task are shown.
 const maxHistory = 200
 
@@ -87,7 +75,7 @@ func showTask(v *view) error {
 	}
 	if v.may(auth.RoleOperator) {
 		var list struct {
-			Webhooks []shownWebhook `json:"webhooks"`
+			Webhooks []webhook `json:"webhooks"`
 		}
 		if err := v.get("/webhooks?task="+url.QueryEscape(id), &list); err != nil && !isNotFound(err) {
 			return err

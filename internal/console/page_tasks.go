@@ -67,6 +67,7 @@ type taskPage struct {
 	} `json:"search"`
 
 	Filter   taskFilter `json:"-"`
+	Pager    pager      `json:"-"`
 	Agents   []string   `json:"-"`
 	Problem  string     `json:"-"` // with the filter
 	MinAges  []option   `json:"-"`
@@ -90,6 +91,7 @@ func showTasks(v *view) error {
 		}
 		p.Problem = err.Error()
 	}
+	p.Pager = v.pager("/console/tasks", f.values(), "page_token", p.Next)
 	var err error
 	if p.Agents, err = v.agentIDs(); err != nil {
 		return err

@@ -101,14 +101,7 @@ type asked struct {
 
 // query is the caller as the API takes it.
 func (a *asked) query() url.Values {
-	q := url.Values{}
-	if a.As != "" {
-		q.Set("as", a.As)
-	}
-	if a.Role != "" {
-		q.Set("role", a.Role)
-	}
-	return q
+	return valuesOf("as", a.As, "role", a.Role)
 }
 
 // askedOf reads for whom somebody wants to see the tools: himself, until he says

@@ -19,6 +19,7 @@ type webhook struct {
 	Tenant   string    `json:"tenant"`
 	Owner    string    `json:"owner"`
 	URL      string    `json:"url"`
+	Target   string    `json:"target"` // the URL as far as its host
 	Scheme   string    `json:"scheme"`
 	State    string    `json:"state"`
 	Created  time.Time `json:"created"`
@@ -41,38 +42,21 @@ func showWebhooks(v *view) error {
 		States   []string
 		State    string
 		Task     string
-		First    string
-		NextPage string
+		Pager    pager
 	}
 	d.States, d.State, d.Task = []string{"dead", "retrying", "behind", "idle"}, given.Get("state"), given.Get("task")
-	q := url.Values{}
-	for _, name := range []string{"state", "task", "page_token"} {
-		if value := given.Get(name); value != "" {
-			q.Set(name, value)
-		}
-	}
-	if err := v.get("/webhooks?"+q.Encode(), &d); err != nil {
+	ask := valuesOf("state", d.State, "task", d.Task, "page_token", given.Get("page_token"))
+	if err := v.get(address("/webhooks", ask), &d); err != nil {
 		return err
 	}
-	here := Prefix + "webhooks?"
-	if q.Has("page_token") {
-		q.Del("page_token")
-		d.First = here + q.Encode()
-	}
-	if d.Next != "" {
-		q.Set("page_token", d.Next)
-		d.NextPage = here + q.Encode()
-	}
+	d.Pager = v.pager(Prefix+"webhooks", valuesOf("state", d.State, "task", d.Task), "page_token", d.Next)
 	return v.render("webhooks", &d)
 }
 
 // changeWebhook lets a webhook that was given up go on, or deletes it.
 func changeWebhook(v *view) error {
 	api := "/pushes/" + url.PathEscape(v.form.Get("webhook"))
-	here := Prefix + "webhooks"
-	if state := v.query().Get("state"); state != "" {
-		here += "?" + url.Values{"state": {state}}.Encode()
-	}
+	here := address(Prefix+"webhooks", valuesOf("state", v.query().Get("state")))
 	switch v.form.Get("do") {
 	case "redeliver":
 		if err := v.post(api+":redeliver", nil, nil); err != nil {

@@ -56,15 +56,10 @@ func taskFilterOf(q url.Values) taskFilter {
 // values is the filter as the page has it in its address, without the page's
 // token.
 func (f *taskFilter) values() url.Values {
-	q := url.Values{}
-	for name, value := range map[string]string{
-		"q": f.Text, "ref": f.Ref, "agent": f.Agent, "peer": f.Peer, "owner": f.Owner, "context": f.Context, "root": f.Root,
-		"min_age": f.MinAge, "max_age": f.MaxAge, "stalled": f.Stalled,
-	} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	q := valuesOf(
+		"q", f.Text, "ref", f.Ref, "agent", f.Agent, "peer", f.Peer, "owner", f.Owner, "context", f.Context, "root", f.Root,
+		"min_age", f.MinAge, "max_age", f.MaxAge, "stalled", f.Stalled,
+	)
 	for _, state := range f.States {
 		q.Add("state", strings.ToLower(strings.TrimPrefix(state, "TASK_STATE_")))
 	}
@@ -91,30 +86,19 @@ func (f *taskFilter) Set() bool { return len(f.values()) > 0 }
 func (f *taskFilter) Has(state string) bool { return slices.Contains(f.States, state) }
 
 // Path is the page with this filter.
-func (f *taskFilter) Path() string { return f.path(f.Page) }
-
-// Next is the page that follows with a token.
-func (f *taskFilter) Next(token string) string { return f.path(token) }
-
-func (f *taskFilter) path(token string) string {
+func (f *taskFilter) Path() string {
 	q := f.values()
-	if token != "" {
-		q.Set("page_token", token)
+	if f.Page != "" {
+		q.Set("page_token", f.Page)
 	}
-	if len(q) == 0 {
-		return "/console/tasks"
-	}
-	return "/console/tasks?" + q.Encode()
+	return address("/console/tasks", q)
 }
 
 // Without is the page without one condition.
 func (f *taskFilter) Without(name string) string {
 	q := f.values()
 	q.Del(name)
-	if len(q) == 0 {
-		return "/console/tasks"
-	}
-	return "/console/tasks?" + q.Encode()
+	return address("/console/tasks", q)
 }
 
 // option is an entry of a select.
