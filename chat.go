@@ -21,10 +21,8 @@ func (n *Node) newChat(c *config.Config, authenticator auth.Authenticator) http.
 		Depth: c.Limits.JSONDepth, Streams: c.Limits.Streams, OpenStreams: n.streams,
 	})
 	n.wires = append(n.wires, protocol)
-	people := browser(c)
 	return chat.New(chat.Options{
-		SignedIn: func(r *http.Request) bool { return people.SessionID(r) != "" },
-		Auth:     authenticator, Surface: n.surface, Protocol: protocol, Tasks: n.engine, Proxies: c.TrustedPrefixes(),
+		Auth: authenticator, Browser: browser(c), Surface: n.surface, Protocol: protocol, Tasks: n.engine,
 		Base:   func(r *http.Request) string { return card.BaseURL(r, c.PublicURL, c.TrustedPrefixes()) },
 		Meters: n.visitors, Logger: n.log,
 	})

@@ -61,13 +61,12 @@ type Options struct {
 	// Auth knows whoever is signed in or shows a credential, and accepts or refuses
 	// callers without one.
 	Auth auth.Authenticator
-	// SignedIn reports whether a request names a session, which may have ended.
-	SignedIn func(r *http.Request) bool
+	// Browser knows where a request comes from, and the session that it names.
+	Browser auth.Browser
 	// Surface returns the page of an agent, nil when it has none.
 	Surface  func(agent string) *Surface
 	Protocol Protocol
 	Tasks    Tasks
-	Proxies  auth.Proxies
 	// Base returns the URL of the node as the browser of a request sees it.
 	Base func(r *http.Request) string
 	// Meters outlive the handler.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -136,9 +135,8 @@ func build(f *form.Form, values [][]string) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("build answer: %w", err)
 	}
-	name, _, _ := strings.Cut(e.Field, ".")
 	for i := range f.Fields {
-		if e.Field != "" && f.Fields[i].Name == strings.TrimSuffix(name, "[]") {
+		if e.Field != "" && e.In(&f.Fields[i]) {
 			return &builtForm{Field: &i, Error: f.Fields[i].Label() + " " + e.Reason}, nil
 		}
 	}

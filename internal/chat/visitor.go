@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -51,7 +50,7 @@ func (h *Handler) caller(r *http.Request, s *Surface) (auth.Principal, error) {
 	switch {
 	case err == nil && p.Named():
 		return p, nil
-	case err != nil && (showsCredential(r) || h.opts.SignedIn(r) || !isUnauthenticated(err)):
+	case err != nil && (showsCredential(r) || h.opts.Browser.SessionID(r) != "" || a2a.CodeOf(err) != a2a.CodeUnauthenticated):
 		return auth.Principal{}, err
 	case s.Config.Anonymous == config.ChatAnonymousCallers && err != nil:
 		return auth.Principal{}, err
@@ -62,7 +61,7 @@ func (h *Handler) caller(r *http.Request, s *Surface) (auth.Principal, error) {
 	if secret == "" {
 		return auth.Principal{}, a2a.Errorf(a2a.CodeUnauthenticated, "The browser has sent no cookie, which is how this page knows you again. Allow cookies for it, and load it again")
 	}
-	address := h.address(r)
+	address := h.opts.Browser.Address(r)
 	if wait := h.opts.Meters.requests.Take(&auth.Principal{Address: address}, s.Requests); wait > 0 {
 		return auth.Principal{}, tooMany(wait)
 	}
@@ -93,23 +92,8 @@ func tooMany(wait time.Duration) error {
 	}
 }
 
-func isUnauthenticated(err error) bool {
-	e, ok := errors.AsType[*a2a.Error](err)
-	return ok && e.Code == a2a.CodeUnauthenticated
-}
-
 func showsCredential(r *http.Request) bool {
 	return r.Header["Authorization"] != nil || r.Header["X-Api-Key"] != nil
-}
-
-// address returns from where a request comes.
-func (h *Handler) address(r *http.Request) string {
-	bare := *r
-	bare.Header = r.Header.Clone()
-	bare.Header.Del("Authorization")
-	anybody := auth.Anonymous{Policy: auth.PolicyEverywhere, Proxies: h.opts.Proxies}
-	p, _ := anybody.Authenticate(&bare) // refuses nobody
-	return p.Address
 }
 
 // ownPage refuses what a page of another origin has sent, whatever cookies came with

@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,7 @@ func TestTasksAreListedAndFound(t *testing.T) {
 			page.says("No task matches.")
 		}
 		for _, id := range []string{bought.ID, failed.ID, held.ID, done.ID} {
-			if there := strings.Contains(page.body, `value="`+id+`"`); there != contains(want, id) {
+			if there := strings.Contains(page.body, `value="`+id+`"`); there != slices.Contains(want, id) {
 				t.Errorf("%s: the task %s is there: %v", query, id, there)
 			}
 		}
@@ -45,15 +46,6 @@ func TestTasksAreListedAndFound(t *testing.T) {
 	f.admin.get("/console/tasks?q=gearbox&state=failed&min_age=1h&owner=olga").ok().
 		has(`value="gearbox"`, `value="TASK_STATE_FAILED" checked`, `<option value="1h" selected>`, `value="olga"`, `<details class="more" open>`)
 	f.admin.get("/console/tasks?min_age=yesterday").ok().has(`role="alert"`).harmlessPage()
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 func TestAListOfTasksHasPages(t *testing.T) {

@@ -35,7 +35,7 @@ func (f *Form) Inputs(written [][]string, problem *FieldError) []Input {
 		if written != nil {
 			in.Value = strings.Join(written[i], "\n")
 		}
-		if problem.in(field) {
+		if problem.In(field) {
 			in.Problem = problem.Reason
 		}
 		for line := range strings.SplitSeq(in.Value, "\n") {
@@ -61,8 +61,8 @@ func (f *Form) Inputs(written [][]string, problem *FieldError) []Input {
 	return list
 }
 
-// in reports whether an error is about a field.
-func (e *FieldError) in(f *Field) bool {
+// In reports whether an error is about a field. That of nil is about none.
+func (e *FieldError) In(f *Field) bool {
 	if e == nil {
 		return false
 	}
