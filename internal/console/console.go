@@ -62,7 +62,7 @@ type Console struct {
 	origins   *http.CrossOriginProtection
 	templates map[string]*template.Template
 	assets    *assets
-	issuers   issuers
+	issuer    knownIssuer
 }
 
 // page is one page, and what its forms do.
@@ -225,7 +225,7 @@ func (c *Console) recover(w http.ResponseWriter, r *http.Request) {
 func allowed(p *auth.Principal, current string) []entry {
 	var list []entry
 	for _, n := range navigation {
-		if p.Role >= n.role && (!n.node || p.Tenant == "") {
+		if may(p, n.role, n.node) {
 			list = append(list, entry{n.path, n.key, n.name, n.icon, n.key == current})
 		}
 	}

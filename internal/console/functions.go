@@ -28,14 +28,14 @@ var functions = template.FuncMap{
 	"words":    func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 	"plural":   plural,
 	"clip":     clip,
-	"bytes":    size,
+	"bytes":    content.Size,
 	"number":   number,
 	"jsontree": jsonTree,
 	"visible":  content.Visible,
 	"add":      func(a, b int) int { return a + b },
 	"sub":      func(a, b int) int { return a - b },
 	"even":     func(n int) bool { return n%2 == 0 },
-	"px":       func(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) },
+	"px":       coordinate,
 	"kind":     kindWord,
 	"origin":   originOf,
 }
@@ -171,16 +171,5 @@ func clip(limit int, s string) string {
 	return strings.TrimSpace(string(runes[:limit])) + "…"
 }
 
-// size writes a number of bytes, for people.
-func size(n int) string {
-	const unit = 1024
-	if n < unit {
-		return strconv.Itoa(n) + " B"
-	}
-	value, names := float64(n)/unit, []string{"KiB", "MiB", "GiB", "TiB"}
-	i := 0
-	for ; value >= unit && i < len(names)-1; i++ {
-		value /= unit
-	}
-	return strconv.FormatFloat(value, 'f', 1, 64) + " " + names[i]
-}
+// coordinate writes a place or a length in a drawing.
+func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }

@@ -41,24 +41,22 @@ type loginVisit struct {
 	Until         time.Time            `json:"until"`
 }
 
-// issuers are what issuers say of themselves. It is safe for concurrent use.
-type issuers struct {
-	mu    sync.Mutex
-	found map[string]foundIssuer
-}
-
-type foundIssuer struct {
+// knownIssuer is what the issuer says of itself; after a reload it may be another. It is
+// safe for concurrent use.
+type knownIssuer struct {
+	mu     sync.Mutex
+	name   string
 	server *oauth.Server
 	until  time.Time
 }
 
 // find returns what an issuer says of itself, as it did a while ago at most.
-func (i *issuers) find(ctx context.Context, client *http.Client, issuer string) (*oauth.Server, error) {
+func (i *knownIssuer) find(ctx context.Context, client *http.Client, issuer string) (*oauth.Server, error) {
 	i.mu.Lock()
-	known, ok := i.found[issuer]
+	name, known, until := i.name, i.server, i.until
 	i.mu.Unlock()
-	if ok && time.Now().Before(known.until) {
-		return known.server, nil
+	if name == issuer && time.Now().Before(until) {
+		return known, nil
 	}
 	server, err := oauth.Discover(ctx, client, issuer)
 	if err != nil {
@@ -66,14 +64,13 @@ func (i *issuers) find(ctx context.Context, client *http.Client, issuer string) 
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	// There is one issuer at a time, and another after a reload.
-	i.found = map[string]foundIssuer{issuer: {server, time.Now().Add(metadataTime)}}
+	i.name, i.server, i.until = issuer, server, time.Now().Add(metadataTime)
 	return server, nil
 }
 
 // client returns the console as a client of its issuer.
 func (c *Console) client(ctx context.Context, o *config.ConsoleOIDC) (*oauth.Client, error) {
-	server, err := c.issuers.find(ctx, c.opts.Client, o.Issuer)
+	server, err := c.issuer.find(ctx, c.opts.Client, o.Issuer)
 	if err != nil {
 		return nil, err
 	}

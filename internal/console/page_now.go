@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -210,5 +209,3 @@ func rateOf(name, key string, counts []int, most int) rate {
 	r.Words = fmt.Sprintf("%s: %s in the last hour, at most %d in a minute", name, number(r.Total), r.Peak)
 	return r
 }
-
-func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }

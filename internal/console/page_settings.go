@@ -43,7 +43,7 @@ type nodeStatus struct {
 	Draining   bool      `json:"draining"`
 	Agents     int       `json:"agents"`
 	Store      string    `json:"store"`
-	StoreBytes int       `json:"store_bytes"`
+	StoreBytes int64     `json:"store_bytes"`
 	StoreError string    `json:"store_error"`
 	Bus        *struct {
 		Kind      string `json:"kind"`
@@ -258,7 +258,7 @@ func (v *view) keys(d *keysPage) error {
 		}
 	}
 	d.Tabs, d.Accepted = settingsTabs(v), v.c.opts.Config().Callers.Keys
-	d.Roles = []string{"viewer", "caller", "operator", "admin"}
+	d.Roles = roleNames[1:]
 	return v.render("keys", d)
 }
 

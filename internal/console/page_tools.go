@@ -21,6 +21,9 @@ var toolsPages = []page{
 	{path: "tools/{server}/{tool}", nav: "tools", title: "Tool", role: auth.RoleOperator, node: true, get: showTool, post: callTool},
 }
 
+// roleNames are the roles, the least first.
+var roleNames = []string{"none", "viewer", "caller", "operator", "admin"}
+
 // toolServer is a server of tools, as the API has it.
 type toolServer struct {
 	Name      string    `json:"name"`
@@ -123,7 +126,7 @@ func showTools(v *view) error {
 		Tasks   []toolTask   `json:"tasks"`
 		None    string
 	}
-	d.asked, d.Roles = v.askedOf(v.query()), []string{"none", "viewer", "caller", "operator", "admin"}
+	d.asked, d.Roles = v.askedOf(v.query()), roleNames
 	err := v.get("/mcp/servers", &d)
 	if e, ok := errors.AsType[*apiError](err); ok && e.Code == "UNIMPLEMENTED" {
 		d.None = e.Message
@@ -209,7 +212,7 @@ type toolResult struct {
 }
 
 func (v *view) tool() (*toolDetail, error) {
-	d := &toolDetail{asked: v.askedOf(v.query()), Roles: []string{"none", "viewer", "caller", "operator", "admin"}}
+	d := &toolDetail{asked: v.askedOf(v.query()), Roles: roleNames}
 	d.Server, d.Tool = v.param("server"), v.param("tool")
 	v.title = content.Visible(d.Tool)
 	q := d.query()

@@ -64,7 +64,7 @@ func (c *Console) loginPage(v *view, status int, next, problem string) {
 	cfg := c.opts.Config()
 	v.status, v.title = status, "Sign in"
 	d := loginData{Next: next, Keys: cfg.Callers.Keys, Local: c.opts.Browser.Local(v.r), Problem: problem}
-	if o := cfg.Console.OIDC; o != nil && c.opts.Identity != nil {
+	if o := c.oidc(); o != nil {
 		if d.OIDC = o.Name; d.OIDC == "" {
 			if u, err := url.Parse(o.Issuer); err == nil {
 				d.OIDC = u.Host

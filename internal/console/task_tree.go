@@ -71,13 +71,7 @@ func (t *taskTree) passOn() {
 // Over reports whether nothing happens to the task any more.
 func (n *treeNode) Over() bool { return !n.Ended.IsZero() || terminal(n.State) }
 
-func terminal(state string) bool {
-	switch state {
-	case "TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED":
-		return true
-	}
-	return false
-}
+func terminal(state string) bool { return slices.Contains(endStates, state) }
 
 // Length is how long the task took, or has taken until now.
 func (n *treeNode) Length() string {

@@ -64,11 +64,17 @@ func (v *view) param(name string) string { return v.r.PathValue(name) }
 // query returns what stands behind the ? of the address.
 func (v *view) query() url.Values { return v.r.URL.Query() }
 
+// may reports whether somebody has at least a role and, for what concerns the whole
+// node, no tenant.
+func may(p *auth.Principal, role auth.Role, node bool) bool {
+	return p.Role >= role && (!node || p.Tenant == "")
+}
+
 // may reports whether whoever has signed in has at least a role.
-func (v *view) may(role auth.Role) bool { return v.Principal.Role >= role }
+func (v *view) may(role auth.Role) bool { return may(&v.Principal, role, false) }
 
 // mayNode is may for what concerns the whole node.
-func (v *view) mayNode(role auth.Role) bool { return v.may(role) && v.Principal.Tenant == "" }
+func (v *view) mayNode(role auth.Role) bool { return may(&v.Principal, role, true) }
 
 // get reads from the API. The path is below /api/v1 and begins with a slash;
 // parameters in it are escaped with url.PathEscape. A refusal is an *apiError.
@@ -108,7 +114,7 @@ type frame struct {
 func (f *frame) May(role string) bool {
 	role, node := strings.CutPrefix(role, "node ")
 	required, ok := auth.ParseRole(role)
-	return ok && f.principal.Role >= required && (!node || f.principal.Tenant == "")
+	return ok && may(f.principal, required, node)
 }
 
 // me is who has signed in.
