@@ -248,17 +248,16 @@ func TestDeathOfAToolAgent(t *testing.T) {
 }
 
 func dieWithTools(t *testing.T, b *bench, skill string, n int64, after bool) (died bool) {
-	b.dying.after.Store(after)
-	b.dying.at.Store(b.dying.commits.Load() + n)
+	b.dying.DieAt(n, after)
 	q := b.toAgent(skill, "", a2a.Text("x"))
 	q.Config.ReturnImmediately = true
 	q.ID = fmt.Sprintf("n-%d", n)
 	_, err := b.engine.Send(t.Context(), q)
-	if err != nil && !b.died() {
+	if err != nil && !b.dying.Died() {
 		t.Fatalf("commit %d: %v", n, err)
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // for what only the store can tell
-		if !died && b.died() {
+		if !died && b.dying.Died() {
 			died = true
 			b.crash()
 		}
@@ -266,7 +265,7 @@ func dieWithTools(t *testing.T, b *bench, skill string, n int64, after bool) (di
 		if gerr != nil && err != nil && died {
 			return died // nobody was told of a task
 		}
-		if !died && b.died() {
+		if !died && b.dying.Died() {
 			continue
 		}
 		if gerr == nil && got.Status.State.Terminal() {

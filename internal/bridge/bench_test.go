@@ -27,6 +27,7 @@ import (
 	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
+	"handoff.example/handoff/internal/store/storetest"
 	"handoff.example/handoff/internal/upstream"
 )
 
@@ -53,35 +54,10 @@ var (
 	bob   = &auth.Principal{Subject: "bob", Issuer: "test", Role: auth.RoleCaller}
 )
 
-// dying is a store whose process ends at its nth commit: that one and all after
-// it are not made, or made and not heard of.
-type dying struct {
-	store.Store
-	commits atomic.Int64
-	at      atomic.Int64 // 0: never
-	after   atomic.Bool  // the commit is made, and the process dies then
-	dead    chan struct{}
-	once    sync.Once
-}
-
-var errDead = fmt.Errorf("the process has died: %w", store.ErrUnavailable)
-
-func (d *dying) Commit(ctx context.Context, c *store.Change) error {
-	n, at := d.commits.Add(1), d.at.Load()
-	if at == 0 || n < at {
-		return d.Store.Commit(ctx, c)
-	}
-	if n == at && d.after.Load() {
-		_ = d.Store.Commit(ctx, c)
-	}
-	d.once.Do(func() { close(d.dead) })
-	return errDead
-}
-
 // node is one process.
 type node struct {
 	store  store.Store
-	dying  *dying
+	dying  *storetest.Dying
 	engine *engine.Engine
 	jobs   *job.Runner
 	calls  *bridge.Calls
@@ -135,8 +111,8 @@ func (b *bench) start() {
 	if os.Getenv("BRIDGE_LOG") != "" {
 		quiet = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	n := &node{store: st, dying: &dying{Store: st, dead: make(chan struct{})}}
-	n.tools = &toolServer{work: b.work, dead: n.dying.dead}
+	n := &node{store: st, dying: storetest.NewDying(st)}
+	n.tools = &toolServer{work: b.work, dead: n.dying.Dead()}
 	specs := map[string]*engine.Spec{}
 	for id, f := range b.agents {
 		specs[id] = &engine.Spec{ID: id, Run: f, FirstStepWait: 20 * time.Millisecond, OnInterrupt: engine.InterruptResume, History: 100, Claims: time.Hour}
@@ -201,23 +177,12 @@ func (b *bench) close(n *node) {
 func (b *bench) crash() {
 	b.t.Helper()
 	dead := b.node
-	dead.dying.at.Store(1)
-	dead.dying.once.Do(func() { close(dead.dying.dead) })
+	dead.dying.Kill()
 	if err := dead.store.Close(); err != nil {
 		b.t.Fatal(err)
 	}
 	b.start()
 	b.t.Cleanup(func() { b.close(dead) })
-}
-
-// died reports whether the process has come to its last commit. What that commit
-// has made can be seen before the process is dead, which is waited for.
-func (b *bench) died() bool {
-	if at := b.dying.at.Load(); at == 0 || b.dying.commits.Load() < at {
-		return false
-	}
-	<-b.dying.dead
-	return true
 }
 
 // eventually waits until f says that it is so.
@@ -354,7 +319,7 @@ const document = `{"zebra": 1,  "content":[{"type":"text","text":"é"}], "struct
 func (s *toolServer) Do(ctx context.Context, r *upstream.Request) (upstream.Answer, error) {
 	select {
 	case <-s.dead:
-		return nil, errDead
+		return nil, storetest.ErrDead
 	default:
 	}
 	if r.Caller == nil || r.Caller.Subject != "alice" {
@@ -380,7 +345,7 @@ func (a *toolAnswer) Next() (*mcp.Message, error) {
 	body := a.next()
 	select {
 	case <-a.s.dead: // the process is gone, and so is the connection
-		return nil, fmt.Errorf("%w: %w", upstream.ErrOutcomeUnknown, errDead)
+		return nil, fmt.Errorf("%w: %w", upstream.ErrOutcomeUnknown, storetest.ErrDead)
 	case <-a.ctx.Done():
 		return nil, a.ctx.Err()
 	default:

@@ -324,18 +324,17 @@ func TestTSK21_DeathAtEveryCommit(t *testing.T) {
 
 func (s *story) run(t *testing.T, b *bench, n int64, after bool) (died bool) {
 	t.Helper()
-	b.dying.after.Store(after)
-	b.dying.at.Store(b.dying.commits.Load() + n)
+	b.dying.DieAt(n, after)
 	call := s.call(b)
 	started, err := b.calls.Start(t.Context(), call)
-	if err != nil && !b.died() {
+	if err != nil && !b.dying.Died() {
 		t.Fatalf("commit %d: start: %v", n, err)
 	}
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for ; ; <-tick.C {
-		if !died && b.died() {
+		if !died && b.dying.Died() {
 			died = true
 			b.crash()
 			if err != nil {
@@ -358,12 +357,12 @@ func (s *story) run(t *testing.T, b *bench, n int64, after bool) (died bool) {
 		}
 		got, gerr := b.calls.Get(t.Context(), alice, started.ID)
 		if gerr != nil {
-			if !b.died() {
+			if !b.dying.Died() {
 				t.Fatalf("commit %d: TSK-05: the handle finds nothing: %v", n, gerr)
 			}
 			continue
 		}
-		if !died && b.died() {
+		if !died && b.dying.Died() {
 			continue
 		}
 		switch got.Status {

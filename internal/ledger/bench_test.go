@@ -25,6 +25,7 @@ import (
 	"handoff.example/handoff/internal/ledger"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
+	"handoff.example/handoff/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(end)) }
@@ -65,36 +66,11 @@ type bench struct {
 // node is one process of the bench.
 type node struct {
 	store  *sqlite.Store
-	dying  *dying
+	dying  *storetest.Dying
 	engine *engine.Engine
 	jobs   *job.Runner
 	ledger *ledger.Ledger
 	spec   *engine.Spec
-}
-
-// dying is a store whose process ends at its nth commit: that one and all after
-// it are not made, or made and not heard of.
-type dying struct {
-	store.Store
-	commits atomic.Int64
-	at      atomic.Int64 // 0: never
-	after   atomic.Bool  // the commit is made, and the process dies then
-	dead    chan struct{}
-	once    sync.Once
-}
-
-var errDead = fmt.Errorf("the process has died: %w", store.ErrUnavailable)
-
-func (d *dying) Commit(ctx context.Context, c *store.Change) error {
-	n, at := d.commits.Add(1), d.at.Load()
-	if at == 0 || n < at {
-		return d.Store.Commit(ctx, c)
-	}
-	if n == at && d.after.Load() {
-		_ = d.Store.Commit(ctx, c)
-	}
-	d.once.Do(func() { close(d.dead) })
-	return errDead
 }
 
 func newBench(t *testing.T, peer *faultyPeer, change ...func(*bench)) *bench {
@@ -115,7 +91,7 @@ func newBench(t *testing.T, peer *faultyPeer, change ...func(*bench)) *bench {
 	for _, f := range change {
 		f(b)
 	}
-	b.open(0, false)
+	b.open()
 	t.Cleanup(func() { b.close(b.node) })
 	return b
 }
@@ -163,8 +139,8 @@ func (plainSealer) Seal(p []byte) ([]byte, error) { return append([]byte("sealed
 
 func (plainSealer) Open(s []byte) ([]byte, error) { return s[len("sealed:"):], nil }
 
-// open starts a process, which dies at its nth commit from now on.
-func (b *bench) open(dieAt int64, after bool) {
+// open starts a process.
+func (b *bench) open() {
 	b.t.Helper()
 	st, err := sqlite.Open(context.Background(), b.path, sqlite.Options{})
 	if err != nil {
@@ -174,9 +150,7 @@ func (b *bench) open(dieAt int64, after bool) {
 	if os.Getenv("LEDGER_LOG") != "" {
 		quiet = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	n := &node{store: st, dying: &dying{Store: st, dead: make(chan struct{})}}
-	n.dying.at.Store(dieAt)
-	n.dying.after.Store(after)
+	n := &node{store: st, dying: storetest.NewDying(st)}
 	n.engine = engine.New(engine.Config{
 		Store: n.dying, Node: store.Node{Name: "test"}, Lease: 300 * time.Millisecond, Logger: quiet,
 		Agents: func(id string) *engine.Spec {
@@ -226,12 +200,12 @@ func (b *bench) close(n *node) {
 func (b *bench) crash() {
 	b.t.Helper()
 	dead := b.node
-	dead.dying.at.Store(1)
+	dead.dying.Kill()
 	b.inner.Store(nil)
 	if err := dead.store.Close(); err != nil {
 		b.t.Fatal(err)
 	}
-	b.open(0, false)
+	b.open()
 	b.t.Cleanup(func() { b.close(dead) })
 }
 

@@ -120,14 +120,13 @@ func dieAt(t *testing.T, how bustest.Faults, card func(*a2a.AgentCard), n int64,
 	p := newPeer(t, card)
 	asking(p)
 	c := newCluster(t, how, p)
-	c.a.dying.after.Store(after)
-	c.a.dying.at.Store(c.a.dying.commits.Load() + n)
+	c.a.dying.DieAt(n, after)
 	id := derivedID(n)
 	// Its sender may not be told: then nothing, or the whole task, is there.
 	_, _ = c.a.engine.Send(t.Context(), c.a.request("x", func(q *engine.Request) { q.Delegation.ID = id }))
 	answered := false
 	c.eventually("commit "+strconv.FormatInt(n, 10)+" and its task is over", func() bool {
-		if !died && c.a.isDead() {
+		if !died && c.a.dying.Died() {
 			died = true
 			c.a.die()
 		}
@@ -155,8 +154,6 @@ func dieAt(t *testing.T, how bustest.Faults, card func(*a2a.AgentCard), n int64,
 	p.checkSends()
 	return died
 }
-
-func (m *member) isDead() bool { return isDead(&node{dying: m.dying}) }
 
 // A node dies with a message on its way to a peer that tells of no tasks: the
 // other one does not send it again, and finds the task by what the peer pushes.

@@ -27,6 +27,7 @@ import (
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/postgres"
 	"handoff.example/handoff/internal/store/postgres/postgrestest"
+	"handoff.example/handoff/internal/store/storetest"
 )
 
 func init() { atEnd = append(atEnd, postgrestest.Close) }
@@ -46,7 +47,7 @@ type cluster struct {
 type member struct {
 	c        *cluster
 	store    store.Store
-	dying    *dying
+	dying    *storetest.Dying
 	engine   *engine.Engine
 	jobs     *job.Runner
 	ledger   *ledger.Ledger
@@ -71,7 +72,7 @@ func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, er
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cut {
-		return nil, errors.Join(errDead, conn.Close())
+		return nil, errors.Join(storetest.ErrDead, conn.Close())
 	}
 	l.conns = append(l.conns, conn)
 	return conn, nil
@@ -137,7 +138,7 @@ func (c *cluster) join(name, dsn string, hub *bustest.Hub) *member {
 		out = os.Stderr
 	}
 	quiet := slog.New(slog.NewTextHandler(out, nil)).With("node", name)
-	m := &member{c: c, store: st, dying: &dying{Store: st, dead: make(chan struct{})}, lines: &lines{}}
+	m := &member{c: c, store: st, dying: storetest.NewDying(st), lines: &lines{}}
 	connection := hub.Join(func(hints []bus.Hint) { m.engine.Heard(hints) })
 	m.receiver = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.ledger.Receiver().ServeHTTP(w, r)
@@ -195,7 +196,7 @@ func (c *cluster) join(name, dsn string, hub *bustest.Hub) *member {
 // connections are gone.
 func (m *member) die() {
 	m.c.t.Helper()
-	m.dying.at.Store(1)
+	m.dying.Kill()
 	m.receiver.CloseClientConnections()
 	if err := m.store.Close(); err != nil {
 		m.c.t.Error(err)

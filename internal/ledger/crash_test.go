@@ -133,11 +133,10 @@ func (s *story) run(t *testing.T, n int64, after bool) (died bool) {
 		b.stuck, b.link.Quiet, b.link.Deduplicates = 300*time.Millisecond, 150*time.Millisecond, s.dedupes
 	})
 	first := b.node
-	first.dying.after.Store(after)
-	first.dying.at.Store(first.dying.commits.Load() + n)
+	first.dying.DieAt(n, after)
 	id := derivedID(n)
 	_, err := first.engine.Send(t.Context(), b.request("bolts", func(q *engine.Request) { q.Delegation.ID = id }))
-	if err != nil && !isDead(first) {
+	if err != nil && !first.dying.Died() {
 		t.Fatalf("commit %d: send: %v", n, err)
 	}
 	answered, canceled := 0, false
@@ -145,7 +144,7 @@ func (s *story) run(t *testing.T, n int64, after bool) (died bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if !died && isDead(first) {
+		if !died && first.dying.Died() {
 			died = true
 			b.crash()
 		}
@@ -259,15 +258,6 @@ func (b *bench) refused(n int64, task *a2a.Task) {
 	})
 	if tasks, _ := b.peer.count(); tasks != 0 {
 		b.t.Errorf("commit %d: the peer that has refused it has a task of it", n)
-	}
-}
-
-func isDead(n *node) bool {
-	select {
-	case <-n.dying.dead:
-		return true
-	default:
-		return false
 	}
 }
 

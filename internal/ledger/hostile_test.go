@@ -41,7 +41,7 @@ func TestAPeerThatSendsWithoutEnd(t *testing.T) {
 			b := newBench(t, p, func(b *bench) { b.link.ReceivedEvents = 250 })
 			id := b.send("x")
 			ended(t, b, p, id, "received_events")
-			if n := b.node.dying.commits.Load(); n > 40 {
+			if n := b.node.dying.Commits(); n > 40 {
 				t.Errorf("%d commits", n)
 			}
 		})

@@ -30,6 +30,7 @@ import (
 	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/store"
 	"handoff.example/handoff/internal/store/sqlite"
+	"handoff.example/handoff/internal/store/storetest"
 	"handoff.example/handoff/internal/upstream"
 )
 
@@ -79,35 +80,10 @@ func sqliteStore(t *testing.T) opener {
 	}
 }
 
-// dying is a store whose process ends at its nth commit: that one and all after it
-// are not made, or made and not heard of.
-type dying struct {
-	store.Store
-	commits atomic.Int64
-	at      atomic.Int64 // 0: never
-	after   atomic.Bool  // the commit is made, and the process dies then
-	dead    chan struct{}
-	once    sync.Once
-}
-
-var errDead = fmt.Errorf("the process has died: %w", store.ErrUnavailable)
-
-func (d *dying) Commit(ctx context.Context, c *store.Change) error {
-	n, at := d.commits.Add(1), d.at.Load()
-	if at == 0 || n < at {
-		return d.Store.Commit(ctx, c)
-	}
-	if n == at && d.after.Load() {
-		_ = d.Store.Commit(ctx, c)
-	}
-	d.once.Do(func() { close(d.dead) })
-	return errDead
-}
-
 // node is one process.
 type node struct {
 	store  store.Store
-	dying  *dying
+	dying  *storetest.Dying
 	engine *engine.Engine
 	jobs   *job.Runner
 	calls  *bridge.Calls
@@ -186,12 +162,12 @@ func (b *bench) start() {
 		out = os.Stderr
 	}
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	n := &node{store: st, dying: &dying{Store: st, dead: make(chan struct{})}}
-	server := &toolServer{tools: b.tools, dead: n.dying.dead}
+	n := &node{store: st, dying: storetest.NewDying(st)}
+	server := &toolServer{tools: b.tools, dead: n.dying.Dead()}
 	transport := &http.Transport{}
 	b.t.Cleanup(transport.CloseIdleConnections)
 	model, err := llm.New(llm.Options{
-		Agent: "a", Config: b.conf, Client: &http.Client{Transport: dyingTransport{transport, n.dying.dead}}, Logger: log,
+		Agent: "a", Config: b.conf, Client: &http.Client{Transport: dyingTransport{transport, n.dying.Dead()}}, Logger: log,
 		Observer: &b.seen, Calls: func() *bridge.Calls { return n.calls }, Gate: func(string) bridge.Gate { return gate{b.tools} },
 		Other: func(name string) *llm.Other {
 			return &llm.Other{Name: name, Description: "Helps.", Skills: []a2a.AgentSkill{{ID: "quote", Name: "Quote", Description: "Makes a quote."}}}
@@ -241,7 +217,7 @@ type dyingTransport struct {
 func (d dyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-d.dead:
-		return nil, errDead
+		return nil, storetest.ErrDead
 	default:
 		return d.RoundTripper.RoundTrip(r)
 	}
@@ -259,22 +235,12 @@ func (b *bench) close(n *node) {
 func (b *bench) crash() {
 	b.t.Helper()
 	dead := b.node
-	dead.dying.at.Store(1)
-	dead.dying.once.Do(func() { close(dead.dying.dead) })
+	dead.dying.Kill()
 	if err := dead.store.Close(); err != nil {
 		b.t.Fatal(err)
 	}
 	b.start()
 	b.t.Cleanup(func() { b.close(dead) })
-}
-
-// died reports whether the process has come to its last commit.
-func (b *bench) died() bool {
-	if at := b.dying.at.Load(); at == 0 || b.dying.commits.Load() < at {
-		return false
-	}
-	<-b.dying.dead
-	return true
 }
 
 var messages atomic.Int64
@@ -465,7 +431,7 @@ func (s *toolServer) Name() string { return "erp" }
 func (s *toolServer) Do(ctx context.Context, r *upstream.Request) (upstream.Answer, error) {
 	select {
 	case <-s.dead:
-		return nil, errDead
+		return nil, storetest.ErrDead
 	default:
 	}
 	if r.Caller == nil || r.Caller.Subject != "alice" {
@@ -491,7 +457,7 @@ func (a *toolAnswer) Next() (*mcp.Message, error) {
 	body := a.next()
 	select {
 	case <-a.s.dead: // the process is gone, and so is the connection
-		return nil, fmt.Errorf("%w: %w", upstream.ErrOutcomeUnknown, errDead)
+		return nil, fmt.Errorf("%w: %w", upstream.ErrOutcomeUnknown, storetest.ErrDead)
 	case <-a.ctx.Done():
 		return nil, a.ctx.Err()
 	default:

@@ -81,19 +81,18 @@ var answers = map[string]string{"Which Incoterm?": "DAP", "How many?": "400", "W
 // that follow it. The task is nil when nobody was told of one.
 func (b *bench) dieAt(n int64, after bool) (got *a2a.Task, died bool) {
 	t := b.t
-	b.dying.after.Store(after)
-	b.dying.at.Store(b.dying.commits.Load() + n)
+	b.dying.DieAt(n, after)
 	q := b.request("", a2a.Text("buy"))
 	q.Config.ReturnImmediately = true
 	q.ID = fmt.Sprintf("n-%d", n)
 	_, err := b.engine.Send(t.Context(), q)
-	if err != nil && !b.died() {
+	if err != nil && !b.dying.Died() {
 		t.Fatalf("commit %d: %v", n, err)
 	}
 	told := err == nil
 	answered := map[string]bool{}
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) { // for what only the store can tell
-		if !died && b.died() {
+		if !died && b.dying.Died() {
 			died = true
 			b.crash()
 		}
@@ -102,7 +101,7 @@ func (b *bench) dieAt(n int64, after bool) (got *a2a.Task, died bool) {
 		switch {
 		case err != nil && !told && died:
 			return nil, died
-		case err != nil || !died && b.died():
+		case err != nil || !died && b.dying.Died():
 		case got.Status.State == a2a.StateInputRequired && !answered[said(got)]:
 			m := b.request(q.ID, a2a.Text(answers[said(got)]))
 			m.Message.MessageID = q.ID + said(got)

@@ -1,5 +1,6 @@
 // Package storetest is the one suite that every driver of the store passes. It
-// tests what callers see, and nothing of how a driver does it.
+// tests what callers see, and nothing of how a driver does it. Dying is for the tests of
+// whoever has to outlive the death of its process.
 package storetest
 
 import (
