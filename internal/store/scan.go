@@ -50,6 +50,11 @@ func (q *ScanQuery) Has(t *Task) bool {
 		(q.Context == "" || q.Context == t.Context) && (q.States == 0 || q.States.Has(t.State))
 }
 
+// Any reports whether the query asks for all tasks, but for the times.
+func (q *ScanQuery) Any() bool {
+	return q.Agent == "" && q.Owner == "" && q.Context == "" && q.States == 0
+}
+
 // WebhookQuery selects webhooks.
 type WebhookQuery struct {
 	Failing bool     // only those that have failed and are tried again

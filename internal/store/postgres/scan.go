@@ -65,9 +65,12 @@ func revisions(q *store.ScanQuery) (low, high int64) {
 	return low, high
 }
 
-// scanned returns the realms of a scan that have tasks, nil when they are too
-// many to be read one by one.
+// scanned returns the realms of a scan that have tasks, nil when it is over all
+// there is, or they are too many to be read one by one.
 func scanned(ctx context.Context, db session, scope store.Scope, q *store.ScanQuery) ([]int64, error) {
+	if scope.All() && q.Any() {
+		return nil, nil
+	}
 	var args arguments
 	where := within(scope, &args)
 	if q.Agent != "" {

@@ -84,9 +84,12 @@ func revisions(c *conn, q *store.ScanQuery) (low, high int64, err error) {
 	return low, high, nil
 }
 
-// scanned returns the realms of a scan that have tasks, nil when they are too
-// many to be read one by one.
+// scanned returns the realms of a scan that have tasks, nil when it is over all
+// there is, or they are too many to be read one by one.
 func scanned(ctx context.Context, c *conn, scope store.Scope, q *store.ScanQuery) ([]int64, error) {
+	if scope.All() && q.Any() {
+		return nil, nil
+	}
 	where, args := within(scope)
 	if q.Agent != "" {
 		where, args = where+" AND r.agent = ?", append(args, q.Agent)
@@ -152,14 +155,24 @@ func scanRealms(ctx context.Context, c *conn, q *store.ScanQuery, realms []int64
 		}, text.String()+scanOrder(q), append(args, int64(q.Limit))...); err != nil {
 			return nil, err
 		}
-	}
-	slices.SortFunc(entries, func(a, b entry) int {
-		if q.Oldest {
-			return cmp.Compare(a.position, b.position)
+		slices.SortFunc(entries, func(a, b entry) int {
+			if q.Oldest {
+				return cmp.Compare(a.position, b.position)
+			}
+			return cmp.Compare(b.position, a.position)
+		})
+		if len(entries) < q.Limit {
+			continue
 		}
-		return cmp.Compare(b.position, a.position)
-	})
-	return entries[:min(len(entries), q.Limit)], nil
+		// What lies behind these is not looked for in the other realms.
+		entries = entries[:q.Limit]
+		if last := entries[q.Limit-1].position; q.Oldest {
+			high = last
+		} else {
+			low = last
+		}
+	}
+	return entries, nil
 }
 
 // Counts counts the tasks of a scope by agent and state.
