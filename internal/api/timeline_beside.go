@@ -11,6 +11,7 @@ import (
 
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -153,10 +154,12 @@ func (t *chronicler) pushes() error {
 	}
 	for i := range hooks {
 		h := &hooks[i]
-		m := &moment{Kind: "push", Title: "Webhook " + hostOf(h.URL), Who: bareURL(h.URL), Start: h.Created.UTC(), Attempts: h.Failures}
+		target := push.Origin(h.URL) // the rest may be secret
+		_, host, _ := strings.Cut(target, "://")
+		m := &moment{Kind: "push", Title: "Webhook " + host, Who: target, Start: h.Created.UTC(), Attempts: h.Failures}
 		m.Detail = strconv.FormatInt(h.Seq, 10) + " of " + strconv.FormatInt(h.Events, 10) + " events are behind it"
 		if h.Error != "" {
-			m.Detail += "; last error: " + clip(h.Error, maxShownText)
+			m.Detail += "; last error: " + auth.Redact(clip(h.Error, maxShownText))
 		}
 		switch {
 		case !h.Dead.IsZero():

@@ -10,6 +10,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/push"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -44,14 +45,9 @@ type webhook struct {
 
 func webhookOf(h *store.Webhook) *webhook {
 	w := &webhook{
-		ID: h.Task + "/" + h.ID, Task: h.Task, Webhook: h.ID, Agent: h.Agent, Tenant: h.Tenant, Owner: h.Owner, URL: bareURL(h.URL),
+		ID: h.Task + "/" + h.ID, Task: h.Task, Webhook: h.ID, Agent: h.Agent, Tenant: h.Tenant, Owner: h.Owner, URL: bareURL(h.URL), Target: push.Origin(h.URL),
 		Scheme: h.Scheme, Version: h.Version, State: "idle", Created: h.Created.UTC(), Sent: h.Seq, Events: h.Events, Waiting: max(h.Events-h.Seq, 0),
 		Failures: h.Failures, Stuck: h.Stuck, Error: auth.Redact(clip(h.Error, maxShownText)),
-	}
-	w.Target = w.URL
-	if scheme, rest, ok := strings.Cut(w.URL, "://"); ok {
-		host, _, _ := strings.Cut(rest, "/")
-		w.Target = scheme + "://" + host
 	}
 	if w.Version == "" {
 		w.Version = "1.0"
@@ -177,14 +173,7 @@ func openWebhookToken(token string) (*store.Webhook, error) {
 	return h, nil
 }
 
-func hostOf(text string) string {
-	if u, err := url.Parse(text); err == nil && u.Host != "" {
-		return u.Host
-	}
-	return "elsewhere"
-}
-
-// bareURL is a URL without what may be secret in it.
+// bareURL is a URL without its user, query and fragment.
 func bareURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

@@ -32,6 +32,10 @@ func TestWebhooksOfTheAPI(t *testing.T) {
 				if h.State != "dead" || h.Error != "HTTP status 400" || h.Waiting == 0 || h.URL != "https://hooks.example/very-secret" || h.Target != "https://hooks.example" {
 					t.Errorf("%+v", h)
 				}
+				told := string(n.call("GET", "/tasks/"+h.Task+"/timeline", "viewer/acme/alice", "").want(http.StatusOK).body)
+				if !strings.Contains(told, "https://hooks.example") || strings.Contains(told, "secret") {
+					t.Errorf("the timeline tells %s", told)
+				}
 			}
 			if token = page.NextPageToken; token == "" {
 				return ids

@@ -150,7 +150,7 @@ func (d *delivery) fail(ctx context.Context, event *store.Event, t try) error {
 		o.Wait = min(o.Wait, max(d.s.limits.Retry-time.Since(failing), d.s.limits.Backoff))
 	}
 	d.s.opts.Observer.PushFailed(d.hook.Agent, outcome)
-	attributes := []any{"task", d.hook.Task, "webhook", d.hook.ID, "target", originOf(d.hook.URL), "event", event.Seq, "attempt", failures, "reason", t.reason}
+	attributes := []any{"task", d.hook.Task, "webhook", d.hook.ID, "target", Origin(d.hook.URL), "event", event.Seq, "attempt", failures, "reason", t.reason}
 	switch o.Outcome {
 	case store.DeliverGone:
 		d.s.log.InfoContext(ctx, "A webhook was removed: its receiver is gone", attributes...)

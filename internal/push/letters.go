@@ -47,7 +47,7 @@ func (s *Service) Dead(ctx context.Context, scope store.Scope, after *Letter, li
 	for i := range hooks {
 		h := &hooks[i]
 		letters[i] = Letter{
-			Task: h.Task, Webhook: h.ID, Agent: h.Agent, Tenant: h.Tenant, Owner: h.Owner, Target: originOf(h.URL), Event: eventID(h.Task, h.Stuck),
+			Task: h.Task, Webhook: h.ID, Agent: h.Agent, Tenant: h.Tenant, Owner: h.Owner, Target: Origin(h.URL), Event: eventID(h.Task, h.Stuck),
 			Error: h.Error, Tries: h.Failures, Since: h.Failing, Dead: h.Dead, Waiting: h.Events - h.Seq, at: *h,
 		}
 	}

@@ -217,7 +217,7 @@ func (s *Service) sign(hook *store.Webhook, event *store.Event) (string, error) 
 	}
 	now, digest := time.Now(), sha256.Sum256(event.Body)
 	c := claims{
-		Audience: originOf(hook.URL), Issued: now.Unix(), Expires: now.Add(jwtLife).Unix(),
+		Audience: Origin(hook.URL), Issued: now.Unix(), Expires: now.Add(jwtLife).Unix(),
 		// Another one with each try: a receiver that wants none twice still gets
 		// the second.
 		ID: rand.Text(), Task: hook.Task, Event: eventID(hook.Task, event.Seq), Digest: hex.EncodeToString(digest[:]),
@@ -242,9 +242,9 @@ func (s *Service) sign(hook *store.Webhook, event *store.Event) (string, error) 
 	return protected + "." + base64.RawURLEncoding.EncodeToString(payload) + "." + signature, nil
 }
 
-// originOf returns the scheme, the host and the port of a URL: what may be shown
+// Origin returns the scheme, the host and the port of a URL: what may be shown
 // of it, since its path and its query may hold secrets.
-func originOf(raw string) string {
+func Origin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return ""
