@@ -47,9 +47,14 @@ func (w *work) plan(calls []function) []function {
 	kept := make([]function, 0, len(calls))
 	for _, c := range calls {
 		s.Numbered++
-		taken := slices.ContainsFunc(kept, func(k function) bool { return k.ID == c.ID })
-		if c.ID == "" || len(c.ID) > maxID || taken || !s.fresh(c.ID) {
+		fresh := func(id string) bool {
+			return s.fresh(id) && !slices.ContainsFunc(kept, func(k function) bool { return k.ID == id })
+		}
+		if c.ID == "" || len(c.ID) > maxID || !fresh(c.ID) {
 			c.ID = fmt.Sprintf("call%05d", s.Numbered)
+			for !fresh(c.ID) { // the model has said such a one itself
+				c.ID += "x"
+			}
 		}
 		p := w.understand(c, len(kept))
 		c.Name = freshName(c.Name, map[string]bool{"": true})

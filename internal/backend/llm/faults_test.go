@@ -63,6 +63,7 @@ func TestFaultsThatPass(t *testing.T) {
 		{"a name that is none", once(reply{calls: []call{{"c0", "../../etc passwd\n\u202e", `{}`}}}), "", "ok ok", "There is no function"},
 		{"a call without id", once(reply{calls: []call{{"", "erp_stock", `{"sku":"A"}`}}}), good, "ok ok", ""},
 		{"two calls of one id", once(reply{calls: []call{{"c1", "erp_stock", `{"sku":"A"}`}, {"c1", "erp_stock", `{"sku":"B"}`}}}), `Done with stock of {"sku":"B"}`, "ok ok", ""},
+		{"an id such as ours", once(reply{calls: []call{{"call00002", "erp_stock", `{"sku":"A"}`}, {"", "erp_stock", `{"sku":"B"}`}}}), `Done with stock of {"sku":"B"}`, "ok ok", ""},
 		{"calls and stop", once(reply{calls: stock, finish: "stop"}), good, "ok ok", ""},
 		{"an empty answer", once(reply{}, reply{text: " \n"}), good, "empty empty ok ok", ""},
 		{"no usage", once(reply{calls: stock, noUsage: true}), good, "ok ok", ""},
