@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -78,9 +79,14 @@ func run(ctx context.Context, s *settings) error {
 	mux.HandleFunc("POST /messenger", f.hear)
 	mux.HandleFunc("POST /agent/{conversation}", f.answered)
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
-	go f.work(ctx, f.toward, f.sendNext)
-	go f.work(ctx, f.back, f.tellNext)
-	context.AfterFunc(ctx, func() {
+	var works sync.WaitGroup // with what is kept, which is closed after them
+	defer works.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	works.Go(func() { f.work(ctx, f.toward, f.sendNext) })
+	works.Go(func() { f.work(ctx, f.back, f.tellNext) })
+	works.Go(func() {
+		<-ctx.Done()
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = server.Shutdown(last)
