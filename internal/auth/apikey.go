@@ -154,16 +154,26 @@ func (k *Keys) authenticate(ctx context.Context, text string) (Principal, error)
 		return Principal{}, keyError("there is no API key " + id)
 	case !same:
 		return Principal{}, keyError("the secret of the API key " + id + " is wrong")
-	case !row.Revoked.IsZero():
-		return Principal{}, keyError("the API key " + id + " is revoked")
-	case !row.Expires.IsZero() && !k.now().Before(row.Expires):
-		return Principal{}, keyError("the API key " + id + " has expired")
+	}
+	if err := k.ended(row); err != nil {
+		return Principal{}, err
 	}
 	role, ok := ParseRole(row.Role)
 	if !ok {
 		return Principal{}, keyError("the role of the API key " + id + " is of a newer version")
 	}
 	return Principal{Tenant: row.Tenant, Issuer: issuerKeys, Subject: row.Subject, Scopes: row.Scopes, Role: role, Key: row.ID}, nil
+}
+
+// ended returns a keyError when a key is revoked or has expired.
+func (k *Keys) ended(row *store.APIKey) error {
+	switch {
+	case !row.Revoked.IsZero():
+		return keyError("the API key " + row.ID + " is revoked")
+	case !row.Expires.IsZero() && !k.now().Before(row.Expires):
+		return keyError("the API key " + row.ID + " has expired")
+	}
+	return nil
 }
 
 // find returns the row of a key, nil when there is none, as it was a moment ago

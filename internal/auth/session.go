@@ -33,7 +33,7 @@ const (
 	linkLife     = 10 * time.Minute
 	spaceSession = "console.session"
 	spaceLink    = "console.link"
-	sessionBits  = 43 // letters and digits: more than 256 bits
+	secretLength = 43 // letters and digits: more than 256 bits
 )
 
 // LimitSignIns is the name of the limit on sign-ins that fail, under
@@ -109,7 +109,7 @@ func (s *Sessions) Begin(ctx context.Context, p *Principal, how string) (id stri
 		return "", nil, errors.New("begin session: nobody has signed in")
 	}
 	session = &Session{Principal: *p, How: how, Begun: now, Ends: now.Add(sessionLife)}
-	id = randomText(sessionBits)
+	id = randomText(secretLength)
 	err = s.put(ctx, spaceSession, id, session.Ends, &sessionDoc{
 		Tenant: p.Tenant, Issuer: p.Issuer, Subject: p.Subject, Scopes: p.Scopes, Role: p.Role.String(), Key: p.Key,
 		How: how, Begun: session.Begun, Ends: session.Ends,
@@ -157,7 +157,7 @@ func (s *Sessions) End(ctx context.Context, id string) error {
 
 // Link makes a secret that signs one person in, once, within ten minutes.
 func (s *Sessions) Link(ctx context.Context) (secret string, expires time.Time, err error) {
-	secret, expires = randomText(sessionBits), s.opts.Now().Add(linkLife).UTC().Truncate(time.Second)
+	secret, expires = randomText(secretLength), s.opts.Now().Add(linkLife).UTC().Truncate(time.Second)
 	if err := s.put(ctx, spaceLink, secret, expires, struct{}{}); err != nil {
 		return "", time.Time{}, fmt.Errorf("make link: %w", err)
 	}
@@ -197,7 +197,7 @@ func docKey(space, secret string) string {
 
 // plausible reports whether a text can be a secret of ours.
 func plausible(secret string) bool {
-	return len(secret) == sessionBits && strings.Trim(secret, keyDigits) == ""
+	return len(secret) == secretLength && strings.Trim(secret, keyDigits) == ""
 }
 
 // put keeps something under a secret.
@@ -264,10 +264,10 @@ func (k *Keys) stillGood(ctx context.Context, id string) error {
 	switch {
 	case err != nil:
 		return err
-	case row == nil || !row.Revoked.IsZero() || !row.Expires.IsZero() && !k.now().Before(row.Expires):
-		return keyError("the API key " + id + " of the session is not good any more")
+	case row == nil:
+		return keyError("there is no API key " + id)
 	}
-	return nil
+	return k.ended(row)
 }
 
 // Browser says how requests of browsers reach the node.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -104,7 +105,7 @@ func (w *writer) markdown(text string) {
 
 // converter is a Markdown with tables and strike-through, whose raw HTML, links
 // and images are those of this package.
-func converter() goldmark.Markdown {
+var converter = sync.OnceValue(func() goldmark.Markdown {
 	return goldmark.New(
 		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough),
 		goldmark.WithParserOptions(parser.WithInlineParsers(
@@ -112,7 +113,7 @@ func converter() goldmark.Markdown {
 		)),
 		goldmark.WithRendererOptions(html.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(outside{}, 100))),
 	)
-}
+})
 
 // outside renders what an author could do harm with.
 type outside struct{}
