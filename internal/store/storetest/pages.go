@@ -3,7 +3,6 @@ package storetest
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -202,33 +201,41 @@ func (m *model) commit(t *modelTask) {
 }
 
 // testPagesUnderLoad takes pages while many tasks change at the same time.
-// Each task that is there all the time is seen exactly once.
+// Each task that is there all the time is seen exactly once. The writers get
+// so many changes a page: left alone, they would add tasks faster than a slow
+// reader turns pages, and there would be no last one.
 func testPagesUnderLoad(t *testing.T, s store.Store) {
 	const tasks, writers = 60, 4
+	const changes = 20 // a page
+	const nth = 19     // every nth change is a new task
 	keys := make([]int64, tasks)
 	for i := range keys {
 		keys[i] = insert(t, s, task(name("t", i), a2a.StateWorking)).Key
 	}
-	var done atomic.Bool
+	allowed := make(chan int, changes)
 	atOnce(writers+1, func(i int) {
 		if i > 0 {
-			for n := i; !done.Load(); n++ {
-				c := &store.Change{Task: keys[(n*7+i)%tasks], Events: []store.Event{status("moved")}}
-				if n%10 == 0 {
-					c = &store.Change{Insert: task(name(name("new", i), n), a2a.StateCompleted), Events: []store.Event{status("new")}}
+			for n := range allowed {
+				c := &store.Change{Task: keys[n*7%tasks], Events: []store.Event{status("moved")}}
+				if n%nth == 0 {
+					c = &store.Change{Insert: task(name("new", n), a2a.StateCompleted), Events: []store.Event{status("new")}}
 				}
 				if err := s.Commit(t.Context(), c); err != nil {
 					t.Error(err)
-					return
 				}
 			}
 			return
 		}
-		defer done.Store(true)
+		defer close(allowed)
+		n := 0
 		for range 10 {
 			var seen []string
 			q := store.ListQuery{Agent: echo, PageSize: 7}
 			for {
+				for range changes {
+					n++
+					allowed <- n
+				}
 				page, err := s.List(t.Context(), ann, q)
 				if err != nil {
 					t.Error(err)
