@@ -46,7 +46,7 @@ func (t *chronicler) event(e *store.Event) {
 	} else if a2a.Unmarshal(e.Body, &response) != nil {
 		return
 	}
-	at := e.Mark.At
+	at := e.Mark.At()
 	if s := response.StatusUpdate; at.IsZero() && s != nil {
 		at = s.Status.Timestamp // of an event that is older than marks are
 	}
@@ -67,7 +67,7 @@ func (t *chronicler) event(e *store.Event) {
 
 // begin begins the turn of an event, unless it runs already.
 func (t *chronicler) begin(e *store.Event) {
-	turn, attempt := e.Mark.Turn, e.Mark.Attempt
+	turn, attempt := e.Mark.Turn(), e.Mark.Attempt()
 	if turn == 0 {
 		turn = 1
 		if t.turn != nil {
@@ -76,7 +76,7 @@ func (t *chronicler) begin(e *store.Event) {
 			turn = t.turns[n-1].Turn + 1
 		}
 	}
-	defer func() { t.marked[turn] = e.Mark.Wait }()
+	defer func() { t.marked[turn] = e.Mark.Wait() }()
 	if t.turn != nil && t.turn.Turn == turn && (attempt <= t.turn.Attempt || attempt == 0) {
 		return
 	}
@@ -139,11 +139,11 @@ func (t *chronicler) status(e *store.Event, s *a2a.TaskStatusUpdateEvent) {
 		t.resume()
 		t.begin(e)
 		t.end(t.last, "asked")
-		m := &moment{Title: "Waits for an answer", Wait: waitAnswer, Detail: text, Who: t.row.Owner, Seq: e.Seq, Turn: e.Mark.Turn}
+		m := &moment{Title: "Waits for an answer", Wait: waitAnswer, Detail: text, Who: t.row.Owner, Seq: e.Seq, Turn: e.Mark.Turn()}
 		if state == a2a.StateAuthRequired {
 			m.Title, m.Wait = "Waits for a decision", waitGrant
 		}
-		if item := t.item(e.Mark.Turn); item != nil {
+		if item := t.item(e.Mark.Turn()); item != nil {
 			m.Item, m.By, m.Outcome = item.ID, item.By, item.Decision
 			m.Who = cmp.Or(item.Assignee, m.Who)
 		}
@@ -170,7 +170,7 @@ func (t *chronicler) working(e *store.Event, s *a2a.TaskStatusUpdateEvent, text 
 	if t.self != nil && t.self.Peer != "" {
 		t.forPeer()
 		if text != "" {
-			t.add(&moment{Kind: "step", Title: "Working", Detail: text, Who: t.self.Peer, Start: t.last, Seq: e.Seq, Turn: e.Mark.Turn})
+			t.add(&moment{Kind: "step", Title: "Working", Detail: text, Who: t.self.Peer, Start: t.last, Seq: e.Seq, Turn: e.Mark.Turn()})
 		}
 		return
 	}
@@ -182,7 +182,7 @@ func (t *chronicler) working(e *store.Event, s *a2a.TaskStatusUpdateEvent, text 
 	}
 	if text != "" || begun == t.turn {
 		t.step = nil
-		t.add(&moment{Kind: "step", Title: "Working", Detail: text, Start: t.last, Seq: e.Seq, Turn: e.Mark.Turn})
+		t.add(&moment{Kind: "step", Title: "Working", Detail: text, Start: t.last, Seq: e.Seq, Turn: e.Mark.Turn()})
 	}
 }
 
@@ -223,7 +223,7 @@ func (t *chronicler) called(e *store.Event, m *a2a.Message) bool {
 		start = latest(start, t.out.From) // clocks differ
 		return t.add(&moment{
 			Kind: kind, Title: clip(title, maxShownText), Who: clip(who, maxShownText), Outcome: clip(outcome, maxShownText), Detail: textOf(m),
-			Start: start.UTC(), End: start.Add(took).UTC(), Seq: e.Seq, Turn: e.Mark.Turn,
+			Start: start.UTC(), End: start.Add(took).UTC(), Seq: e.Seq, Turn: e.Mark.Turn(),
 		})
 	}
 	if c := told.Model; c != nil {
@@ -260,7 +260,7 @@ func (t *chronicler) artifact(e *store.Event, u *a2a.TaskArtifactUpdateEvent) {
 	t.chunk = u.Artifact.ArtifactID
 	t.step = t.add(&moment{
 		Kind: "step", Title: "Artifact " + clip(cmp.Or(u.Artifact.Name, u.Artifact.ArtifactID), 200), Detail: clip(u.Artifact.Description, maxShownText), Who: who,
-		Start: t.last, Seq: e.Seq, Turn: e.Mark.Turn, Count: 1,
+		Start: t.last, Seq: e.Seq, Turn: e.Mark.Turn(), Count: 1,
 	})
 }
 

@@ -245,14 +245,6 @@ type Event struct {
 	Mark Mark
 }
 
-// Mark is what is kept of the commit of an event.
-type Mark struct {
-	At      time.Time // zero: it is older than marks are
-	Turn    int       // of the task as the commit left it
-	Attempt int
-	Wait    Wait
-}
-
 // Guard is what has to hold of a task for a change to be made.
 type Guard struct {
 	States  StateSet // any of; zero: any state

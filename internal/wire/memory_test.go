@@ -17,7 +17,7 @@ import (
 func TestIdleSubscribersAreSmall(t *testing.T) {
 	n := newNode(t, setting{})
 	task := n.sent(rpc, send("ask"))
-	const count, budget = 1000, subscriberBytes
+	const count, budget = 1000, 24 << 10
 	before := memory()
 	readers := make([]net.Conn, count)
 	for i := range readers {

@@ -369,7 +369,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 				if e.Seq <= after {
 					continue
 				}
-				e.Mark = record.Marked(row.prevStatus) // which stands in its place
+				e.Mark = store.Mark(row.prevStatus) // which stands in its place
 				if size += len(e.Body); size > limit && len(events) > 0 {
 					return events, nil
 				}

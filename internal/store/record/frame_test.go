@@ -2,7 +2,6 @@ package record_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -52,25 +51,4 @@ func FuzzFrame(f *testing.F) {
 			t.Errorf("%v of %v", events, frame)
 		}
 	})
-}
-
-func TestMark(t *testing.T) {
-	t.Parallel()
-	at := time.UnixMilli(1_764_500_000_123).UTC()
-	for _, m := range []store.Mark{
-		{At: at},
-		{At: at, Turn: 3, Attempt: 2, Wait: store.WaitChild},
-		{At: at, Turn: 16383, Attempt: 15, Wait: store.WaitCallback},
-	} {
-		n := record.MarkOf(m)
-		if got := record.Marked(n); got != m || n < 0 {
-			t.Errorf("%+v is kept as %d and read as %+v", m, n, got)
-		}
-	}
-	if got := record.Marked(record.MarkOf(store.Mark{At: at, Turn: 1 << 20, Attempt: 99})); got.Turn != 16383 || got.Attempt != 15 || !got.At.Equal(at) {
-		t.Errorf("what is too high is read as %+v", got)
-	}
-	if got := record.Marked(0); got != (store.Mark{}) {
-		t.Errorf("no mark is read as %+v", got)
-	}
 }

@@ -23,7 +23,7 @@ type Row struct {
 
 // Links are what stands beside the events in their row: the revision of their
 // status, 0 when they have none, the rows of events before it as Row has them,
-// and what MarkOf returns.
+// and the mark of its commit.
 type Links struct{ Rev, StatusRow, ArtifactRow, MessageRow, Mark int64 }
 
 // errNoStatus refuses a task that no list could place.
@@ -134,36 +134,6 @@ func (r *Row) Add(events []store.Event, rev int64, at time.Time, set *store.Set)
 	}
 	after := *r
 	after.Assign(set)
-	links.Mark = MarkOf(store.Mark{At: at, Turn: after.Turn, Attempt: after.Attempt, Wait: after.Wait})
+	links.Mark = int64(store.NewMark(at, after.Turn, after.Attempt, after.Wait))
 	return links
-}
-
-// A mark is kept in one number: the milliseconds, and below them the turn, the
-// attempt and the wait. A turn or an attempt that is too high for its bits is the
-// highest that they hold.
-const (
-	waitBits    = 2
-	attemptBits = 4
-	turnBits    = 14
-)
-
-// MarkOf returns a mark as it is kept.
-func MarkOf(m store.Mark) int64 {
-	n := Milliseconds(m.At)
-	n = n<<turnBits | int64(min(max(m.Turn, 0), 1<<turnBits-1))
-	n = n<<attemptBits | int64(min(max(m.Attempt, 0), 1<<attemptBits-1))
-	return n<<waitBits | int64(m.Wait)&(1<<waitBits-1)
-}
-
-// Marked returns what MarkOf has kept, nothing for 0.
-func Marked(n int64) store.Mark {
-	if n <= 0 {
-		return store.Mark{}
-	}
-	return store.Mark{
-		At:      Time(n >> (turnBits + attemptBits + waitBits)),
-		Turn:    int(n >> (attemptBits + waitBits) & (1<<turnBits - 1)),
-		Attempt: int(n >> waitBits & (1<<attemptBits - 1)),
-		Wait:    store.Wait(n & (1<<waitBits - 1)),
-	}
 }

@@ -229,7 +229,7 @@ func (s *Store) Events(ctx context.Context, task, after int64, limit int) ([]sto
 				if row[i].Seq <= after {
 					continue
 				}
-				row[i].Mark = record.Marked(integer(v[2]))
+				row[i].Mark = store.Mark(integer(v[2]))
 				size += len(row[i].Body)
 				if size > limit && len(events) > 0 {
 					return false

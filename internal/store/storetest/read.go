@@ -162,18 +162,18 @@ func testMarks(t *testing.T, s store.Store) {
 	waits := commit(t, s, &store.Change{Task: key, Set: store.Set{Wait: ptr(store.WaitChild), Attempt: ptr(3)}, Events: []store.Event{artifact("3")}})
 	next := commit(t, s, &store.Change{Task: key, Set: store.Set{Wait: ptr(store.WaitNone), Turn: ptr(2), Attempt: ptr(1)}, Events: []store.Event{status("4")}})
 	want := []store.Mark{
-		{At: first.At, Turn: 1, Attempt: 1},
-		{At: first.At, Turn: 1, Attempt: 1},
-		{At: waits.At, Turn: 1, Attempt: 3, Wait: store.WaitChild},
-		{At: next.At, Turn: 2, Attempt: 1},
+		store.NewMark(first.At, 1, 1, store.WaitNone),
+		store.NewMark(first.At, 1, 1, store.WaitNone),
+		store.NewMark(waits.At, 1, 3, store.WaitChild),
+		store.NewMark(next.At, 2, 1, store.WaitNone),
 	}
 	got, err := s.Events(t.Context(), key, 0, 1<<20)
 	if err != nil || len(got) != len(want) {
 		t.Fatalf("%d events, %v", len(got), err)
 	}
 	for i := range got {
-		if m := got[i].Mark; !m.At.Equal(want[i].At) || m.Turn != want[i].Turn || m.Attempt != want[i].Attempt || m.Wait != want[i].Wait {
-			t.Errorf("the mark of event %d is %+v, want %+v", i+1, m, want[i])
+		if m := got[i].Mark; m != want[i] {
+			t.Errorf("the mark of event %d is %v, turn %d, attempt %d, wait %d", i+1, m.At(), m.Turn(), m.Attempt(), m.Wait())
 		}
 	}
 }
