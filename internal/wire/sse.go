@@ -135,7 +135,7 @@ func (w *eventWriter) first(ctx context.Context, stream *engine.Stream) bool {
 	}
 	w.header()
 	w.x.noteTask(frame.Body)
-	return w.frame(&frame) == nil && w.batch(ctx, stream)
+	return w.frame(&frame) == nil && w.batch(ctx, stream) && w.flush() == nil
 }
 
 // noteTask keeps the ids of the task that a stream begins with, for the log.
@@ -203,7 +203,7 @@ func (w *eventWriter) until(ctx context.Context, stream *engine.Stream) (spoke b
 			w.fail(err)
 			return spoke, errOver
 		}
-		if w.frame(&frame) != nil || !w.batch(ctx, stream) {
+		if w.frame(&frame) != nil || !w.batch(ctx, stream) || w.flush() != nil {
 			return spoke, errOver
 		}
 		spoke = true
@@ -217,8 +217,9 @@ func isWait(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && err != io.EOF && !errors.Is(err, engine.ErrDraining)
 }
 
-// batch adds the frames that are there already, and sends all. It reports false
-// when the stream is over.
+// batch adds the frames that are there already, which the caller sends: not from
+// here, since what is below a write decides how large the stack of each subscriber
+// becomes. It reports false when the stream is over.
 func (w *eventWriter) batch(ctx context.Context, stream *engine.Stream) bool {
 	for stream.Ready() {
 		if w.buf != nil && len(*w.buf) >= batchBytes && w.flush() != nil {
@@ -236,7 +237,7 @@ func (w *eventWriter) batch(ctx context.Context, stream *engine.Stream) bool {
 			return false
 		}
 	}
-	return w.flush() == nil
+	return true
 }
 
 // fail ends the stream with what ended it.
