@@ -28,12 +28,11 @@ const (
 	MCPMethod  = attribute.Key("mcp.method.name")
 	MCPVersion = attribute.Key("mcp.protocol.version")
 
-	RPCSystem  = attribute.Key("rpc.system.name")
-	RPCMethod  = attribute.Key("rpc.method")
-	RPCStatus  = attribute.Key("rpc.response.status_code")
-	ErrorType  = attribute.Key("error.type")
-	Server     = attribute.Key("server.address")
-	ServerPort = attribute.Key("server.port")
+	RPCSystem = attribute.Key("rpc.system.name")
+	RPCMethod = attribute.Key("rpc.method")
+	RPCStatus = attribute.Key("rpc.response.status_code")
+	ErrorType = attribute.Key("error.type")
+	Server    = attribute.Key("server.address")
 )
 
 // Names of attributes that no convention has.
