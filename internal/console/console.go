@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -56,13 +57,12 @@ type Options struct {
 
 // Console serves the pages. It is safe for concurrent use.
 type Console struct {
-	opts      Options
-	log       *slog.Logger
-	mux       *http.ServeMux
-	origins   *http.CrossOriginProtection
-	templates map[string]*template.Template
-	assets    *assets
-	issuer    knownIssuer
+	opts    Options
+	log     *slog.Logger
+	mux     *http.ServeMux
+	origins *http.CrossOriginProtection
+	assets  *assets
+	issuer  knownIssuer
 }
 
 // page is one page, and what its forms do.
@@ -102,9 +102,6 @@ func New(o Options) (*Console, error) {
 	c := &Console{opts: o, log: o.Logger, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection()}
 	var err error
 	if c.assets, err = loadAssets(); err != nil {
-		return nil, err
-	}
-	if c.templates, err = parseTemplates(); err != nil {
 		return nil, err
 	}
 	for _, p := range pages() {
@@ -238,6 +235,11 @@ type entry struct {
 	Current               bool
 }
 
+// templates returns the template of each page. They are parsed when the first page is
+// asked for, since that takes tens of milliseconds and a few megabytes, which a node
+// that nobody looks at does without.
+var templates = sync.OnceValues(parseTemplates)
+
 // parseTemplates returns the template of each page.
 func parseTemplates() (map[string]*template.Template, error) {
 	base, err := template.New("base").Funcs(functions).ParseFS(files, "templates/layout.html", "templates/parts*.html")
@@ -251,7 +253,7 @@ func parseTemplates() (map[string]*template.Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list templates: %w", err)
 	}
-	templates := map[string]*template.Template{}
+	all := map[string]*template.Template{}
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".html")
 		if name == "layout" || strings.HasPrefix(name, "parts") {
@@ -264,9 +266,9 @@ func parseTemplates() (map[string]*template.Template, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse templates: %w", err)
 		}
-		templates[name] = t
+		all[name] = t
 	}
-	return templates, nil
+	return all, nil
 }
 
 // errNoAction says that a form does not say what is to be done.

@@ -168,7 +168,11 @@ func (v *view) render(name string, data any) error {
 }
 
 func (v *view) write(name string, f *frame) error {
-	t := v.c.templates[name]
+	all, err := templates()
+	if err != nil {
+		return err
+	}
+	t := all[name]
 	if t == nil {
 		return errors.New("there is no template " + name)
 	}
