@@ -23,8 +23,8 @@ var told = map[string][]string{
 		"There are 310 of BRG-0043.", "State: WORKING", "To: supplier (peer)", "State: COMPLETED", "is ordered already", "BRG-0042", "is on its way", "Delivery note", "shipped",
 	},
 	"model": {
-		"Called stock.get_stock_level.", "BRG-0042", "COMPLETED", "INPUT_REQUIRED", "Incoterm? FOB or delivered?",
-		"so that 90 are missing", "IDR 122,500 a unit, incoterm: delivered, within 14 days", "approved by", "Of the recount:", `"units":322`,
+		"Called stock.get_stock_level.", "310", "COMPLETED", "INPUT_REQUIRED", "Incoterm? FOB or delivered?",
+		"There are 310 of BRG-0042 in Surabaya, so that 90 are missing", "IDR 122,500 a unit, incoterm: delivered, within 14 days", "There are 310 of BRG-0042 in Surabaya, which is enough", "approved by", "Of the recount:", `"units":322`,
 	},
 	"procurement": {
 		"Incoterm? FOB or delivered?", "Peer: supplier", "answered by local admin", "approved by local admin", "draft_order", "approved by local admin", "To: finance (peer)", "To: supplier (peer)", `"status": "draft"`,
@@ -35,7 +35,7 @@ var told = map[string][]string{
 // later is what a command shows once the agents have got there.
 var later = map[string]string{
 	"ITEM=": "", "GRANT=": "",
-	"bin/handoff task list http://127.0.0.1:8080/agents/model/ --state": "so that 90 are missing", "bin/handoff task list http://127.0.0.1:8080/agents/model/ --include": "Of the recount",
+	"bin/handoff task list http://127.0.0.1:8080/agents/model/ --state": "so that 90 are missing", "bin/handoff task list http://127.0.0.1:8080/agents/model/ --include": `"units":322`,
 	"curl ": `"status": "draft"`, "bin/handoff task list http://127.0.0.1:8080/agents/inventory/": "is on its way", `bin/handoff delegation list --ref "stock of`: "To: supplier",
 }
 

@@ -198,9 +198,10 @@ func TestTheStoryIsOneTrace(t *testing.T) {
 		step(last, spans.until(ctx, last, func(s *seen) bool { return s.Name == last && s.attribute("handoff.turn") != "1" }))
 	}
 
-	// Those who looked at the task are traces of their own.
+	// Whoever looked at the task of the buyer, from outside, has begun a trace.
 	list := slices.DeleteFunc(spans.all(), func(s *seen) bool {
-		return (s.Name == "A2A SubscribeToTask" || s.Name == "A2A GetTask") && len(s.ParentSpanId) == 0
+		looks := s.Name == "A2A SubscribeToTask" || s.Name == "A2A GetTask"
+		return looks && s.service == buyer && s.Kind == otlp.Span_SPAN_KIND_SERVER && len(s.ParentSpanId) == 0
 	})
 	of, ways := paths(list)
 	for _, s := range list {

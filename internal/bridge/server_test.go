@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,12 @@ func (b *bench) ask(p *auth.Principal, m *mcp.Message) (said, error) {
 		return said{}, err
 	}
 	defer func() { _ = answer.Close() }()
+	return b.heard(answer, nil)
+}
+
+// heard reads an answer to its end. Each progress is given to then, which may be nil.
+func (b *bench) heard(answer upstream.Answer, then func(progress []string)) (said, error) {
+	b.t.Helper()
 	var all said
 	last := 0.0
 	for {
@@ -61,6 +68,9 @@ func (b *bench) ask(p *auth.Principal, m *mcp.Message) (said, error) {
 		}
 		last = n.Progress
 		all.progress = append(all.progress, n.Message)
+		if then != nil {
+			then(all.progress)
+		}
 	}
 }
 
@@ -294,7 +304,7 @@ func TestRow127_Handles(t *testing.T) {
 // Row 125: progress comes while an agent works, and closing the call cancels it.
 func TestRow125_ProgressAndCancel(t *testing.T) {
 	t.Parallel()
-	stopped := make(chan error, 1)
+	stopped, found := make(chan error, 1), make(chan struct{})
 	b := newBench(t, sqliteStore(t), with("slow", func(ctx context.Context, turn *agent.Turn) error {
 		if err := turn.Working("Looking"); err != nil {
 			return err
@@ -305,20 +315,39 @@ func TestRow125_ProgressAndCancel(t *testing.T) {
 			return ctx.Err()
 		}
 		select {
-		case <-time.After(300 * time.Millisecond):
+		case <-found:
+			return turn.Complete("Found")
 		case <-ctx.Done():
+			return ctx.Err()
 		}
-		return turn.Complete("Found")
 	}))
-	got := b.tool("slow.work", `{"message":"quick"}`, knowsNothing)
-	if got.texts() != "Found" || len(got.progress) < 2 || !slices.Contains(got.progress, "Looking") {
-		t.Errorf("got %s, progress %q", got.Body, got.progress)
+	call := func(ctx context.Context, message string) upstream.Answer {
+		t.Helper()
+		answer, err := b.server.Do(ctx, &upstream.Request{Message: request(t, "tools/call", `{"name":"slow.work","arguments":{"message":"`+message+`"}}`, knowsNothing), Caller: alice})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	answer, err := b.server.Do(ctx, &upstream.Request{Message: request(t, "tools/call", `{"name":"slow.work","arguments":{"message":"wait"}}`, knowsNothing), Caller: alice})
-	if err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	answer := call(ctx, "quick")
+	var once sync.Once
+	got, err := b.heard(answer, func(progress []string) {
+		// A beat may come before the agent has said anything; two have to come after.
+		if i := slices.Index(progress, "Looking"); i >= 0 && len(progress) > i+2 {
+			once.Do(func() { close(found) })
+		}
+	})
+	if err != nil || got.Message == nil || got.texts() != "Found" {
+		t.Errorf("got %v, %v, progress %q", got.Message, err, got.progress)
+	}
+	if err := answer.Close(); err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	answer = call(ctx, "wait")
 	if _, err := answer.Next(); err != nil { // progress
 		t.Fatal(err)
 	}
