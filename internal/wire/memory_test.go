@@ -23,8 +23,12 @@ func TestIdleSubscribersAreSmall(t *testing.T) {
 	for i := range readers {
 		readers[i] = subscribe(t, n, task.ID)
 		defer readers[i].Close()
+		// A few at once: the heap keeps the shape of its highest tide, and that of a
+		// thousand requests under way depends on the machine.
+		if came := i + 1; came%25 == 0 {
+			eventually(t, "all watch", func() bool { return int(n.fixture.watchers.Load()) == came })
+		}
 	}
-	eventually(t, "all watch", func() bool { return n.fixture.watchers.Load() == count })
 	small := func() bool { return int64(memory()-before)/count <= budget }
 	eventually(t, "subscribers are small", small)
 	t.Logf("%d bytes for each subscriber", int64(memory()-before)/count)
