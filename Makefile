@@ -45,8 +45,8 @@ test: ## run the tests that need Go alone
 test-all: lint generated race postgres interop interop-mcp browser deploy chaos-quick test-cluster cross ## everything; needs root, Node.js, PostgreSQL, Chromium, systemd and iproute2 too, and fails where a part is missing
 
 .PHONY: race
-race: ## run the tests with the race detector, but for those whose work is done by programs that they start
-	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e /cmd/handoff$$ -e /examples$$ -e /examples/procurement$$)
+race: ## run the tests with the race detector, but for those of the examples, whose work is done by programs that they start
+	$(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e /examples$$ -e /examples/procurement$$)
 
 .PHONY: postgres
 postgres: ## run the tests that need PostgreSQL; needs the server's programs
