@@ -29,8 +29,7 @@ func TestPushScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "push"),
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Setenv("TZ", "UTC")
+			settle(env)
 			env.Values[serverKey{}] = &serving{}
 			r := &receiver{address: "127.0.0.1:0", changed: make(chan struct{})}
 			env.Values[receiverKey{}] = r

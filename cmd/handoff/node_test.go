@@ -28,8 +28,7 @@ func TestNodeScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "node"),
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Setenv("TZ", "UTC")
+			settle(env)
 			env.Values[serverKey{}] = &serving{}
 			return nil
 		},

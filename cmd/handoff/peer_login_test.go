@@ -31,8 +31,7 @@ func TestLoginScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "login"),
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Setenv("TZ", "UTC")
+			settle(env)
 			env.Values[serverKey{}] = &serving{}
 			s := newSSO()
 			env.Defer(s.bank.Close)

@@ -33,8 +33,7 @@ func TestPostgresScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "postgres"),
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Setenv("TZ", "UTC")
+			settle(env)
 			env.Setenv("DATABASE_FOLDER", server.Folder())
 			env.Setenv("DATABASE_PASSWORD", url.QueryEscape(password))
 			env.Setenv("DATABASE_SCHEMA", fmt.Sprintf("test%d", schemas.Add(1)))

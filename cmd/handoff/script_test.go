@@ -18,6 +18,13 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"handoff": main})
 }
 
+// settle gives a script a home, a time zone, and what the race detector was told.
+func settle(env *testscript.Env) {
+	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+	env.Setenv("TZ", "UTC")
+	env.Setenv("GORACE", os.Getenv("GORACE"))
+}
+
 // TestScripts runs the program on real agents; see the comments of the
 // commands for what the scripts can do.
 func TestScripts(t *testing.T) {
@@ -25,8 +32,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, "TZ=UTC")
-			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			settle(env)
 			env.Values[stateKey{}] = new(scriptState)
 			return os.MkdirAll(filepath.Join(env.WorkDir, "home"), 0o755)
 		},
