@@ -46,8 +46,8 @@ test-all: lint generated race postgres interop interop-mcp browser deploy chaos-
 
 # Without GORACE each program that a test starts would wait a second before it ends.
 .PHONY: race
-race: ## run the tests with the race detector, but for those of the examples, whose work is done by programs that they start
-	GORACE=atexit_sleep_ms=0 $(GO) test -race -timeout 20m $$($(GO) list ./... | grep -v -e /examples$$ -e /examples/procurement$$)
+race: ## run the tests with the race detector
+	GORACE=atexit_sleep_ms=0 $(GO) test -race -timeout 20m ./...
 
 .PHONY: postgres
 postgres: ## run the tests that need PostgreSQL; needs the server's programs
