@@ -201,10 +201,10 @@ func (b *bench) start() {
 	}
 	n.jobs = job.NewRunner(n.dying, handlers, log)
 	n.jobs.Claim(time.Second)
-	n.jobs.Start()
 	if err := n.engine.Start(context.Background()); err != nil {
 		b.t.Fatal(err)
 	}
+	n.jobs.Start()
 	b.node = n
 }
 

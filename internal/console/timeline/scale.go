@@ -18,7 +18,7 @@ type segment struct {
 // scale turns moments into places.
 type scale struct {
 	segments []segment
-	perUnit  time.Duration // time of a unit where it is drawn to scale
+	perUnit  float64 // nanoseconds of a unit where it is drawn to scale
 }
 
 func newScale(items []Item, now time.Time) *scale {
@@ -83,17 +83,17 @@ func (s *scale) place() {
 	const room = Width - Left - Right
 	gap := float64(gapWidth)
 	free := room - gap*float64(gaps)
-	s.perUnit = max(time.Duration(float64(drawn)/free), 1)
-	if gaps > 0 && s.perUnit < slowest {
-		s.perUnit = slowest
-		gap = (room - float64(drawn)/float64(slowest)) / float64(gaps)
+	s.perUnit = max(float64(drawn), 1) / free
+	if gaps > 0 && s.perUnit < float64(slowest) {
+		s.perUnit = float64(slowest)
+		gap = (room - float64(drawn)/s.perUnit) / float64(gaps)
 	}
 	x := float64(Left)
 	for i := range s.segments {
 		g := &s.segments[i]
 		g.x, g.w = x, gap
 		if !g.gap {
-			g.w = float64(g.to.Sub(g.from)) / float64(s.perUnit)
+			g.w = float64(g.to.Sub(g.from)) / s.perUnit
 		}
 		x += g.w
 	}
@@ -149,7 +149,7 @@ var steps = func() []time.Duration {
 func (s *scale) ticks() []Tick {
 	step := steps[len(steps)-1]
 	for _, d := range steps {
-		if float64(d)/float64(s.perUnit) >= tickSpace {
+		if float64(d)/s.perUnit >= tickSpace {
 			step = d
 			break
 		}
@@ -166,7 +166,7 @@ func (s *scale) ticks() []Tick {
 			last = g.x
 		}
 		for d := (began/step + 1) * step; d <= g.to.Sub(start); d += step {
-			x := g.x + float64(d-began)/float64(s.perUnit)
+			x := g.x + float64(d-began)/s.perUnit
 			end := i == len(s.segments)-1 || g.x+g.w-x >= tickSpace/2
 			if x-last >= tickSpace*0.7 && x <= Width-Right && end {
 				ticks = append(ticks, Tick{X: x, After: d, Label: "+" + offset(d, step)})

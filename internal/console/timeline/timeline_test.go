@@ -105,6 +105,14 @@ func TestMarksThatLieUponEachOtherAreOne(t *testing.T) {
 	}
 }
 
+func TestMicrosecondsStayInThePicture(t *testing.T) {
+	t.Parallel()
+	shapes := timeline.Draw([]timeline.Item{{Lane: "Turns", Start: at(10e-6)}, {Lane: "Turns", Start: at(5e-6)}}, at(1)).Lanes[0].Shapes
+	if got := shapes[len(shapes)-1].X; got != timeline.Width-timeline.Right {
+		t.Errorf("the last mark is at %v", got)
+	}
+}
+
 func TestLength(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
