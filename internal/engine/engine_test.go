@@ -117,10 +117,10 @@ func (b *bench) open() {
 	if b.claim > 0 {
 		b.jobs.Claim(b.claim)
 	}
-	b.jobs.Start()
 	if err := b.engine.Start(context.Background()); err != nil {
 		b.t.Fatal(err)
 	}
+	b.jobs.Start()
 }
 
 func (b *bench) close() {

@@ -179,10 +179,10 @@ func (b *bench) open() {
 	}
 	n.jobs = job.NewRunner(n.dying, handlers, quiet)
 	n.jobs.Claim(time.Second)
-	n.jobs.Start()
 	if err := n.engine.Start(context.Background()); err != nil {
 		b.t.Fatal(err)
 	}
+	n.jobs.Start()
 	b.node = n
 	b.inner.Store(n)
 }

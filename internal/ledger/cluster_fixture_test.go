@@ -176,10 +176,10 @@ func (c *cluster) join(name, dsn string, hub *bustest.Hub) *member {
 	}
 	m.jobs = job.NewRunner(m.dying, handlers, quiet)
 	m.jobs.Claim(time.Second)
-	m.jobs.Start()
 	if err := m.engine.Start(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
+	m.jobs.Start()
 	c.t.Cleanup(func() {
 		m.receiver.Close()
 		m.jobs.Stop()
