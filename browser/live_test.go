@@ -20,7 +20,8 @@ func TestLive(t *testing.T) {
 	steps := make(chan string)
 	t.Cleanup(func() { close(steps) })
 	card := handoff.NewCard("Slow agent", "Says what it is told to.", "1.0.0", handoff.Skill{ID: "slow", Name: "Slow", Description: "Slow", Tags: []string{"slow"}})
-	s, link := house(t, "", map[string]handoff.Card{"slow": card}, map[string]func(context.Context, *handoff.Turn) error{
+	s, link := house(t, "", map[string]handoff.Card{"slow": card, "asking": card}, map[string]func(context.Context, *handoff.Turn) error{
+		"asking": func(_ context.Context, turn *handoff.Turn) error { return turn.Ask("Which Incoterm?", nil) },
 		"slow": func(ctx context.Context, turn *handoff.Turn) error {
 			for {
 				select {
@@ -48,6 +49,11 @@ func TestLive(t *testing.T) {
 	Do(t, ctx, chromedp.Navigate(link), At("/console/"), s.open("tasks"), Says("#tasks", "There are no tasks yet"), Says("#live", "Live"))
 	task := s.send("slow", "", a2a.Text("Go on, please"))
 	Do(t, ctx, Says("#tasks", "slow"), s.open("tasks/"+task.ID), Says("#head", "Working"), Says("#live", "Live"))
+	// The number beside the inbox is live, also where the page itself is of another task.
+	asked := s.send("asking", "", a2a.Text("Ask"))
+	Do(t, ctx, Says("#inbox-count", "1"))
+	s.api("POST", "/tasks/"+asked.ID+":cancel", nil, nil)
+	Do(t, ctx, Until(`document.getElementById("inbox-count").hidden`))
 	Value[bool](t, ctx, `(() => { window.loaded = "once"; document.querySelector("#timeline details").open = true; return true; })()`)
 	steps <- "step one"
 	Do(t, ctx, Says("#artifacts", "artifact of step one"), Says("#head", "step one"))

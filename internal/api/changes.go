@@ -27,6 +27,8 @@ type changeEvent struct {
 	Topics []string `json:"topics"`
 	Tasks  []string `json:"tasks"`
 	More   bool     `json:"more,omitzero"`
+	// Inbox says that the inbox may have changed, of whatever task.
+	Inbox bool `json:"inbox,omitzero"`
 }
 
 var topicNames = []struct {
@@ -39,8 +41,8 @@ var topicNames = []struct {
 // followChanges tells, as server-sent events, what changes that the caller may
 // see, at most once a second.
 func (c *call) followChanges() (any, error) {
-	q := c.query("task")
-	task := q.values.Get("task")
+	q := c.query("task", "inbox")
+	task, withInbox := q.values.Get("task"), q.flag("inbox")
 	if err := q.err(); err != nil {
 		return nil, err
 	}
@@ -58,7 +60,7 @@ func (c *call) followChanges() (any, error) {
 	if c.h.opts.Engine.Draining() {
 		return nil, &a2a.Error{Code: a2a.CodeUnavailable, Message: "The node is stopping", RetryAfter: time.Second}
 	}
-	f := &follower{call: c, listener: c.h.opts.Changes.Listen(), out: &eventWriter{c: c, control: http.NewResponseController(c.w), sse: true}}
+	f := &follower{call: c, listener: c.h.opts.Changes.Listen(), out: &eventWriter{c: c, control: http.NewResponseController(c.w), sse: true}, inbox: withInbox}
 	defer f.listener.Close()
 	if task != "" {
 		if err := f.only(task); err != nil {
@@ -80,6 +82,7 @@ type follower struct {
 	tree     string          // root of the only tree that is told of; "": all
 	task     string          // of that tree, that was asked for
 	inTree   map[string]bool // what is known of other tasks
+	inbox    bool            // changes of the inbox are told of, whatever their task is
 }
 
 // only limits what is told to a task and the tree that it is in.
@@ -141,7 +144,7 @@ func (f *follower) run() {
 			e, err := f.take(ctx)
 			if err != nil {
 				// The store is away. What was missed is told as such.
-				e = &changeEvent{Topics: []string{"all"}, Tasks: []string{}}
+				e = &changeEvent{Topics: []string{"all"}, Tasks: []string{}, Inbox: f.inbox}
 			}
 			if e == nil {
 				continue
@@ -165,6 +168,7 @@ func (f *follower) take(ctx context.Context) (*changeEvent, error) {
 	var unknown []string
 	var items []changes.Change
 	byID := map[string]changes.Topic{}
+	beyond := changes.Topic(0) // the tree that is told of
 	for i := range list {
 		c := &list[i]
 		switch {
@@ -175,6 +179,7 @@ func (f *follower) take(ctx context.Context) (*changeEvent, error) {
 				e.Tasks = append(e.Tasks, c.Task)
 			}
 		case c.Known:
+			beyond |= c.Topics
 		case c.Task != "":
 			unknown = append(unknown, c.Task)
 			byID[c.Task] |= c.Topics
@@ -192,6 +197,7 @@ func (f *follower) take(ctx context.Context) (*changeEvent, error) {
 		for i := range rows {
 			row := &rows[i]
 			if !f.concerns(row.ID, row.Delegated) {
+				beyond |= changes.Inbox
 				continue
 			}
 			// Another node says no more than that the task has changed.
@@ -216,6 +222,7 @@ func (f *follower) take(ctx context.Context) (*changeEvent, error) {
 				return nil, err
 			}
 			seen = f.tree == "" || f.concerns(item.Task, true)
+			beyond |= changes.Inbox
 		}
 		if seen {
 			topics |= changes.Inbox
@@ -224,7 +231,9 @@ func (f *follower) take(ctx context.Context) (*changeEvent, error) {
 	if f.caller.Role < auth.RoleOperator {
 		topics &^= changes.Pushes
 	}
-	if topics == 0 {
+	e.Topics = []string{}
+	e.Inbox = f.inbox && (topics|beyond)&(changes.Inbox|changes.All) != 0
+	if topics == 0 && !e.Inbox {
 		return nil, nil
 	}
 	for _, t := range topicNames {

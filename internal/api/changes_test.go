@@ -25,6 +25,7 @@ type changeBody struct {
 	Topics []string
 	Tasks  []string
 	More   bool
+	Inbox  bool
 }
 
 func (n *node) follow(caller, query string) *following {
@@ -125,6 +126,12 @@ func TestChangesOfOneTree(t *testing.T) {
 	n.call("POST", "/tasks/"+root+":cancel", "operator//op", "").want(http.StatusOK)
 	if c := f.next(); !slices.Equal(c.Tasks, []string{root}) {
 		t.Errorf("of one tree: %+v", c)
+	}
+	// Who asks for it hears of the inbox beyond the tree too, and of nothing else there.
+	counts := n.follow("operator//op", "?inbox=true&task="+root)
+	n.send("desk", "", "alice", "ask once more")
+	if c := counts.next(); !c.Inbox || len(c.Topics) > 0 || len(c.Tasks) > 0 {
+		t.Errorf("of the inbox beyond one tree: %+v", c)
 	}
 	n.call("GET", "/changes?task=nothing", "operator//op", "").want(http.StatusNotFound)
 	n.call("GET", "/changes?task="+root, "viewer//bob", "").want(http.StatusNotFound)

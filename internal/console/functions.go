@@ -30,6 +30,7 @@ var functions = template.FuncMap{
 	"clip":     clip,
 	"bytes":    content.Size,
 	"number":   number,
+	"deref":    func(n *int) int { return *n },
 	"jsontree": jsonTree,
 	"visible":  content.Visible,
 	"add":      func(a, b int) int { return a + b },

@@ -16,9 +16,16 @@ func TestNow(t *testing.T) {
 			`href="/console/tasks?agent=quote&amp;state=TASK_STATE_COMPLETED"`, `href="/console/inbox?kind=question"`,
 			`aria-label="Begun: 4 in the last hour, at most `)
 
+	// The navigation of every page says how many are open; one that is only looked at
+	// for what has changed does not count them.
+	for _, page := range []string{"/console/", "/console/tasks", "/console/settings"} {
+		f.admin.get(page).ok().has(`id="inbox-count"><span>2</span>`)
+	}
+	f.admin.get("/console/tasks", "X-Live", "1").ok().lacks("inbox-count")
+
 	// Everybody sees his own.
 	vera := f.as("viewer", "vera", "")
-	vera.get("/console/").ok().says("All quiet").lacks(asked.ID, "/console/webhooks", "/console/audit", "/console/tools", "All are delivered.")
+	vera.get("/console/").ok().has(`id="inbox-count" hidden`).says("All quiet").lacks(asked.ID, "/console/webhooks", "/console/audit", "/console/tools", "All are delivered.")
 	carl := f.as("caller", "carl", "")
 	carl.send("quote", "ask")
 	carl.get("/console/").ok().says("1 waits for people").lacks(asked.ID)

@@ -103,6 +103,14 @@ type nowPage struct {
 	Rows    []rate
 }
 
+// openItems is how many items of the inbox are open.
+func (d *nowPage) openItems() *int {
+	if d.Inbox == nil {
+		return nil
+	}
+	return &d.Inbox.Open
+}
+
 func showNow(v *view) error {
 	var d nowPage
 	if err := v.get("/overview", &d.overview); err != nil {

@@ -101,6 +101,7 @@ type frame struct {
 	Assets  string // the path of the files, with a slash at its end
 	Here    string // the path and query of the page
 	Nav     []entry
+	Waiting *int // open items of the inbox; nil: whoever has signed in sees none
 	Me      me
 	Flash   *flash
 	Problem string // of the error page
@@ -115,6 +116,25 @@ func (f *frame) May(role string) bool {
 	role, node := strings.CutPrefix(role, "node ")
 	required, ok := auth.ParseRole(role)
 	return ok && may(f.principal, required, node)
+}
+
+// waiting counts the open items of the inbox, with what the page knows if it does. A
+// page that is only looked at for what has changed needs no count, and a failed one
+// is no reason to show no page.
+func (v *view) waiting(data any) *int {
+	if known, ok := data.(interface{ openItems() *int }); ok {
+		return known.openItems()
+	}
+	if v.r.Header.Get("X-Live") != "" || !v.may(auth.RoleViewer) {
+		return nil
+	}
+	var inbox struct {
+		Total *int `json:"total_size"`
+	}
+	if err := v.get("/inbox?page_size=1", &inbox); err != nil {
+		return nil
+	}
+	return inbox.Total
 }
 
 // me is who has signed in.
@@ -154,6 +174,7 @@ func (v *view) frame(data any) *frame {
 	if p := &v.Principal; !p.Anonymous() {
 		f.Nav = allowed(p, v.page.nav)
 		f.Me = me{p.Subject, p.Tenant, p.Role.String(), p.Session, sees(p)}
+		f.Waiting = v.waiting(data)
 	}
 	if v.r.Header.Get("X-Live") == "" {
 		f.Flash = v.takeFlash()

@@ -13,7 +13,8 @@ function plain(section) {
 export function live() {
   const sections = () => [...document.querySelectorAll("[data-live][id]")];
   const place = document.getElementById("live");
-  if (sections().length === 0 || !place) return;
+  const count = document.getElementById("inbox-count");
+  if (sections().length === 0 && !count || !place) return;
   const button = document.getElementById("pause");
   const text = document.getElementById("live-text");
   // What the server has sent of each section, so that what scripts do to the page
@@ -28,10 +29,12 @@ export function live() {
   let wait = 1000;
   let retry = null;
 
-  place.hidden = false;
+  const root = () => document.documentElement.dataset.root.replace(/console\/$/, "");
+  place.hidden = sections().length === 0;
   const say = (state, words) => { button.dataset.state = state; text.textContent = words; };
 
   async function fetchPage() {
+    if (sections().length === 0) return;
     if (fetching) { again = true; return; }
     fetching = true;
     last = Date.now();
@@ -49,8 +52,33 @@ export function live() {
     }
   }
 
+  // The number of open items is asked for by itself, when the inbox may have changed:
+  // that is cheaper than a page.
+  let counting = null;
+  function countSoon() {
+    if (!count || paused || document.hidden || counting) return;
+    counting = setTimeout(async () => {
+      try {
+        const response = await fetch(`${root()}api/v1/inbox?page_size=1`, { headers: { Accept: "application/json" }, cache: "no-store" });
+        if (response.ok) {
+          const open = (await response.json()).total_size ?? 0;
+          count.firstElementChild.textContent = String(open).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+          count.hidden = open === 0;
+        }
+      } catch { /* the next change asks again */ } finally { counting = null; }
+    }, 300);
+  }
+
+  function changed(event) {
+    let change = {};
+    try { change = JSON.parse(event.data); } catch { /* then everything may have changed */ }
+    const topics = change.topics ?? ["all"];
+    if (change.inbox || topics.includes("inbox") || topics.includes("all")) countSoon();
+    if (topics.length > 0) soon();
+  }
+
   function soon() {
-    if (paused || document.hidden) return;
+    if (paused || document.hidden || sections().length === 0) return;
     if (pending) return;
     pending = setTimeout(() => { pending = null; fetchPage(); }, Math.max(0, last + least - Date.now()));
   }
@@ -114,13 +142,12 @@ export function live() {
   function start() {
     if (source || paused || document.hidden) return;
     clearTimeout(retry);
-    const root = document.documentElement.dataset.root.replace(/console\/$/, "");
     const task = document.querySelector("[data-live-task]")?.dataset.liveTask;
-    source = new EventSource(`${root}api/v1/changes` + (task ? `?task=${encodeURIComponent(task)}` : ""));
+    source = new EventSource(`${root()}api/v1/changes` + (task ? `?inbox=true&task=${encodeURIComponent(task)}` : ""));
     // What changed before the node listened is on the page that is fetched now.
-    source.addEventListener("ready", () => { wait = 1000; say("on", "Live"); soon(); });
+    source.addEventListener("ready", () => { wait = 1000; say("on", "Live"); soon(); countSoon(); });
     source.addEventListener("open", () => { say("on", "Live"); });
-    source.addEventListener("change", soon);
+    source.addEventListener("change", changed);
     source.addEventListener("error", () => {
       if (source?.readyState === EventSource.CONNECTING) { say("wait", "Reconnecting"); return; }
       stop();
@@ -139,13 +166,14 @@ export function live() {
   }
 
   button.addEventListener("click", () => {
+    if (place.hidden) return; // nothing but the number is live, which takes no pause
     paused = !paused;
     button.setAttribute("aria-pressed", String(paused));
-    if (paused) { stop(); say("off", "Paused"); } else { start(); fetchPage(); }
+    if (paused) { stop(); say("off", "Paused"); } else { start(); fetchPage(); countSoon(); }
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) { stop(); return; }
-    if (!paused) { start(); fetchPage(); }
+    if (!paused) { start(); fetchPage(); countSoon(); }
   });
   window.addEventListener("pagehide", stop);
   window.addEventListener("pageshow", (event) => { if (event.persisted && !paused) { start(); fetchPage(); } });
