@@ -248,43 +248,67 @@ func newAdminTaskShowCommand(a *app) *cobra.Command {
 
 func newAdminTaskEventsCommand(a *app) *cobra.Command {
 	var follow bool
-	var after int64
+	var after, limit int64
 	cmd := adminCommand(a, "events TASK", "Print the events of a task, a line of JSON each", needs("a task"), func(ctx context.Context, node *nodeAPI, args []string) error {
-		path := "/api/v1/tasks/" + url.PathEscape(args[0]) + "/events?after=" + strconv.FormatInt(after, 10)
-		if follow {
-			path += "&follow"
-		}
-		response, err := node.request(ctx, "GET", path, nil)
-		if err != nil {
+		switch {
+		case limit < 0, follow && limit > 0:
+			return usagef("--limit is a number of events, and not for those that are followed")
+		case follow:
+			_, _, err := a.printEvents(ctx, node, args[0], fmt.Sprintf("after=%d&follow", after), true)
 			return err
 		}
-		defer response.Body.Close()
-		lines := bufio.NewScanner(response.Body)
-		lines.Buffer(nil, maxAnswer)
-		for lines.Scan() {
-			line := lines.Text()
-			if follow {
-				var ok bool
-				if line, ok = strings.CutPrefix(line, "data: "); !ok {
-					continue
-				}
+		for left := limit; ; {
+			page := int64(eventsOnPage)
+			if limit > 0 {
+				page = min(page, left)
 			}
-			f := a.output
-			if f == formatText {
-				f = formatJSON
-			}
-			if err := a.writeDocument(f, jsontext.Value(line), true); err != nil {
+			printed, more, err := a.printEvents(ctx, node, args[0], fmt.Sprintf("after=%d&limit=%d", after, page), false)
+			after += page
+			if left -= printed; err != nil || !more || limit > 0 && left <= 0 {
 				return err
 			}
 		}
-		if lines.Err() != nil {
-			return failf(codeUnreachable, "the events broke off: %w", lines.Err()).hint("Go on with --after and the last seq")
-		}
-		return nil
 	})
+	cmd.Flags().Int64Var(&limit, "limit", 0, "print at most so many (default: all that there are)")
 	cmd.Flags().BoolVar(&follow, "follow", false, "wait for more until the task is terminal")
 	cmd.Flags().Int64Var(&after, "after", 0, "only events after the one with this number")
 	return cmd
+}
+
+// eventsOnPage is how many events are asked for at once.
+const eventsOnPage = 1000
+
+// printEvents prints the events that a query selects, and reports how many there
+// were and whether more follow on another page.
+func (a *app) printEvents(ctx context.Context, node *nodeAPI, task, query string, follow bool) (printed int64, more bool, err error) {
+	response, err := node.request(ctx, "GET", "/api/v1/tasks/"+url.PathEscape(task)+"/events?"+query, nil)
+	if err != nil {
+		return 0, false, err
+	}
+	defer response.Body.Close()
+	f := a.output
+	if f == formatText {
+		f = formatJSON
+	}
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, maxAnswer)
+	for lines.Scan() {
+		line := lines.Text()
+		if follow {
+			var ok bool
+			if line, ok = strings.CutPrefix(line, "data: "); !ok {
+				continue
+			}
+		}
+		if err := a.writeDocument(f, jsontext.Value(line), true); err != nil {
+			return printed, false, err
+		}
+		printed++
+	}
+	if lines.Err() != nil {
+		return printed, false, failf(codeUnreachable, "the events broke off: %w", lines.Err()).hint("Go on with --after and the last seq")
+	}
+	return printed, strings.Contains(response.Header.Get("Link"), `rel="next"`), nil
 }
 
 // taskChange is something that is done to tasks.

@@ -115,7 +115,7 @@ type event struct {
 
 // events are those of a task after one of them.
 func (r *record) events(ctx context.Context, task string, after int64) ([]event, error) {
-	path := "/tasks/" + url.PathEscape(task) + "/events?after=" + strconv.FormatInt(after, 10)
+	path := "/tasks/" + url.PathEscape(task) + "/events?limit=10000&after=" + strconv.FormatInt(after, 10)
 	text, err := r.fetch(ctx, reader, http.MethodGet, path, nil)
 	var all []event
 	for line := range strings.Lines(string(text)) {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -19,13 +20,21 @@ const (
 	keepAlive    = 15 * time.Second
 	writeTimeout = 30 * time.Second // for a client to take what is written
 	writeBytes   = 64 << 10         // that are gathered before they are sent
+
+	defaultEvents = 1_000  // on a page of the events of a task
+	maxEvents     = 10_000 // that can be asked for
 )
 
-// taskEvents sends the events of a task as they are in the store: as lines of
-// JSON, or with follow as server-sent events until the task is terminal.
+// taskEvents sends the events of a task as they are in the store: a page of them as
+// lines of JSON, or with follow all as server-sent events until the task is terminal.
+// Where there are more, a link says where the next page is (RFC 8288).
 func (c *call) taskEvents() (any, error) {
-	q := c.query("after", "follow")
-	after, follow := q.number("after", 0, 0, math.MaxInt64), q.flag("follow")
+	q := c.query("after", "follow", "limit")
+	after, follow := q.number("after", 0, 0, math.MaxInt64-maxEvents), q.flag("follow")
+	limit := q.number("limit", defaultEvents, 1, maxEvents)
+	if follow && q.values.Has("limit") {
+		q.bad("limit", "is not for events that are followed")
+	}
 	if err := q.err(); err != nil {
 		return nil, err
 	}
@@ -49,6 +58,9 @@ func (c *call) taskEvents() (any, error) {
 	}
 	defer log.Close()
 	w := &eventWriter{c: c, control: http.NewResponseController(c.w), sse: follow}
+	if !follow && log.StopAfter(after+limit) {
+		c.w.Header().Set("Link", fmt.Sprintf(`<?after=%d&limit=%d>; rel="next"`, after+limit, limit))
+	}
 	w.begin()
 	if c.r.Method != http.MethodHead {
 		w.follow(log)

@@ -263,3 +263,44 @@ func TestTimelineTellsOperatorsWhoDidWhat(t *testing.T) {
 		t.Errorf("for its owner: %+v", audits)
 	}
 }
+
+func TestEventsArePaged(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	id := n.send("desk", "", "alice", "ask").ID
+	row, err := n.store.Task(t.Context(), store.ForAll(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := make([]store.Event, 2500-row.Seq)
+	for i := range events {
+		events[i] = store.Event{Kind: store.KindArtifact, Body: fmt.Appendf(nil, `{"artifactUpdate":{"taskId":"t","contextId":"c","artifact":{"artifactId":"a%d","parts":[{"text":"x"}]}}}`, i)}
+	}
+	if err := n.store.Commit(t.Context(), &store.Change{Task: row.Key, Events: events}); err != nil {
+		t.Fatal(err)
+	}
+	page := func(query string) (lines int, first, next string) {
+		got := n.call("GET", "/tasks/"+id+"/events"+query, "viewer//alice", "").want(http.StatusOK)
+		first, _, _ = strings.Cut(string(got.body), ",")
+		return strings.Count(string(got.body), "\n"), first, got.header.Get("Link")
+	}
+	for _, want := range []struct {
+		query, first, next string
+		lines              int
+	}{
+		{"", `{"seq":1`, `<?after=1000&limit=1000>; rel="next"`, 1000},
+		{"?after=1000&limit=1000", `{"seq":1001`, `<?after=2000&limit=1000>; rel="next"`, 1000},
+		{"?after=2000", `{"seq":2001`, "", 500},
+		{"?after=2490&limit=10", `{"seq":2491`, "", 10},
+		{"?after=2500", "", "", 0},
+		{"?limit=10000", `{"seq":1`, "", 2500},
+		{"?limit=1", `{"seq":1`, `<?after=1&limit=1>; rel="next"`, 1},
+	} {
+		if lines, first, next := page(want.query); lines != want.lines || first != want.first || next != want.next {
+			t.Errorf("%s: %d lines from %s, then %s; want %+v", want.query, lines, first, next, want)
+		}
+	}
+	for _, wrong := range []string{"?limit=0", "?limit=10001", "?limit=x", "?follow&limit=5"} {
+		n.call("GET", "/tasks/"+id+"/events"+wrong, "viewer//alice", "").want(http.StatusBadRequest)
+	}
+}

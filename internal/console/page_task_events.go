@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"fmt"
 	"html/template"
 	"net/url"
 	"strconv"
@@ -106,7 +107,7 @@ func showEvents(v *view) error {
 		after = 0
 	}
 	p := &eventPage{Task: t.Task.ID, Agent: t.Who(), Total: int(t.Events), After: after, Before: -1}
-	lines, err := v.c.firstLines(v.r, &v.Principal, "/tasks/"+url.PathEscape(id)+"/events?after="+strconv.FormatInt(after, 10), eventsOnPage)
+	lines, err := v.c.firstLines(v.r, &v.Principal, fmt.Sprintf("/tasks/%s/events?limit=%d&after=%d", url.PathEscape(id), eventsOnPage, after), eventsOnPage)
 	if err != nil {
 		return err
 	}

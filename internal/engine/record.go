@@ -92,6 +92,16 @@ func (e *Engine) OpenLog(ctx context.Context, scope store.Scope, id string, afte
 	return l, nil
 }
 
+// StopAfter lets a log that does not follow end with the event of a number, and
+// reports whether there are events after that.
+func (l *Log) StopAfter(seq int64) (more bool) {
+	if l.follow || l.until <= seq {
+		return false
+	}
+	l.until = seq
+	return true
+}
+
 // Next returns the next event, and io.EOF after the last one. ErrDraining says
 // that the node is stopping. When ctx ends, its error is returned, and the log
 // can be used again with another. The event must not be modified.
