@@ -44,10 +44,28 @@ type operatedTask struct {
 	Created, Expires     time.Time
 	Task                 *a2a.Task
 	Ref, Peer, Root      string
-	WaitsFor             *struct {
-		Kind, Who, Text, Task, Item string
-		Since                       time.Time
-	} `json:"waits_for"`
+	WaitsFor             *waitInfo `json:"waits_for"`
+}
+
+// waitInfo says whom or what a task waits for.
+type waitInfo struct {
+	Kind, Who, Text, Task, Item string
+	Since                       time.Time
+}
+
+// waitText says whom or what a task waits for; "" for nothing.
+func (a *app) waitText(w *waitInfo) string {
+	if w == nil {
+		return ""
+	}
+	text := w.Kind
+	if w.Who != "" {
+		text += " of " + w.Who
+	}
+	if !w.Since.IsZero() {
+		text += ", since " + a.timeText(w.Since)
+	}
+	return text
 }
 
 // taskFilter selects tasks.
@@ -192,16 +210,7 @@ func (a *app) writeTaskRow(p *printer, t *operatedTask) {
 	p.field("State", state)
 	p.field("Reference", t.Ref)
 	p.field("Peer", t.Peer)
-	if w := t.WaitsFor; w != nil {
-		text := w.Kind
-		if w.Who != "" {
-			text += " of " + w.Who
-		}
-		if !w.Since.IsZero() {
-			text += ", since " + a.timeText(w.Since)
-		}
-		p.field("Waits for", text)
-	}
+	p.field("Waits for", a.waitText(t.WaitsFor))
 	p.field("Updated", a.timeText(t.Task.Status.Timestamp))
 	p.field("Created", a.timeText(t.Created))
 	if !t.Expires.IsZero() {

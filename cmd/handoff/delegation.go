@@ -39,6 +39,7 @@ type delegationInfo struct {
 	Depth                       int
 	Created, Deadline           time.Time
 	Children                    []string
+	WaitsFor                    *waitInfo `json:"waits_for"`
 	Remote                      *delegationRemote
 	Task                        *a2a.Task
 }
@@ -125,6 +126,7 @@ func (a *app) tellDelegation(p *printer, d *delegationInfo) {
 	if !d.Deadline.IsZero() {
 		p.field("Deadline", a.timeText(d.Deadline))
 	}
+	p.field("Waits For", a.waitText(d.WaitsFor))
 	if r := d.Remote; r != nil {
 		p.field("Message", sendText(r))
 		if state, ok := a2a.ParseTaskState(r.State); ok && r.State != "" {
@@ -177,7 +179,7 @@ func (a *app) showDelegation(ctx context.Context, node *nodeAPI, method, path st
 	}
 	p.field("Parent", d.Parent)
 	for _, child := range d.Children {
-		p.field("Waits For", child)
+		p.field("Open Below", child)
 	}
 	if r := d.Remote; r != nil {
 		p.field("Interface", r.Interface)

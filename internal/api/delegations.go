@@ -56,6 +56,7 @@ type delegation struct {
 	Depth    int       `json:"depth"`
 	Created  time.Time `json:"created"`
 	Deadline time.Time `json:"deadline,omitzero"`
+	WaitsFor *waitsFor `json:"waits_for,omitzero"`
 	Remote   *remote   `json:"remote,omitzero"`
 	Children []string  `json:"children,omitempty"`
 	Task     *a2a.Task `json:"task,omitzero"`
@@ -142,7 +143,48 @@ func (c *call) listDelegations() (any, error) {
 	for i := range page.Items {
 		answer.Delegations[i] = delegationOf(&page.Items[i])
 	}
-	return answer, nil
+	return answer, c.waitsOf(page.Items, answer.Delegations)
+}
+
+// waitsOf fills in what the delegations of a page wait for that are not over.
+func (c *call) waitsOf(list []store.Delegation, views []*delegation) error {
+	var ids []string
+	at := map[string]int{}
+	for i := range list {
+		if !list[i].State.Terminal() {
+			at[list[i].Task] = i
+			ids = append(ids, list[i].Task)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := c.h.opts.Store.Tasks(c.context(), c.reach(), ids)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		row := &rows[i]
+		var status *a2a.Message
+		if row.State.Interrupted() {
+			record, err := c.h.opts.Engine.Record(c.context(), c.reach(), row.ID, store.Want{})
+			if a2a.CodeOf(err) == a2a.CodeTaskNotFound {
+				continue // it has gone meanwhile
+			}
+			if err != nil {
+				return err
+			}
+			row, status = &record.Row, record.Task.Status.Message
+		}
+		n, ok := at[row.ID]
+		if !ok {
+			continue
+		}
+		if views[n].WaitsFor, err = c.waitOf(row, &list[n], status); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mayList refuses lists to callers that cannot be told from each other, and where
@@ -248,6 +290,9 @@ func (c *call) delegation(id string) (any, error) {
 	}
 	v := delegationOf(d)
 	v.Task = record.Task
+	if v.WaitsFor, err = c.waitOf(&record.Row, d, record.Task.Status.Message); err != nil {
+		return nil, err
+	}
 	if v.Children, err = c.h.opts.Delegations.Children(c.context(), id); err != nil {
 		return nil, err
 	}

@@ -65,6 +65,7 @@ type delegationBody struct {
 	Deadline                         time.Time
 	Remote                           *struct{ Send, Channel string }
 	Task                             *a2a.Task
+	WaitsFor                         *struct{ Kind, Who, Text string } `json:"waits_for"`
 }
 
 func TestDelegations(t *testing.T) {
@@ -82,6 +83,13 @@ func TestDelegations(t *testing.T) {
 	if found.ID != made.ID {
 		t.Errorf("the reference finds %+v", found)
 	}
+	// A list says what each waits for, as its own page and its tree do.
+	var waiting struct{ Delegations []delegationBody }
+	n.call("GET", "/delegations?open", "operator//op", "").want(http.StatusOK).decode(&waiting)
+	if len(waiting.Delegations) != 1 || waiting.Delegations[0].WaitsFor == nil || found.WaitsFor == nil || *waiting.Delegations[0].WaitsFor != *found.WaitsFor ||
+		found.WaitsFor.Kind != "answer" || found.WaitsFor.Who != "op" || found.WaitsFor.Text != "What?" {
+		t.Errorf("the list says %+v, the page %+v", waiting.Delegations, found.WaitsFor)
+	}
 	n.call("GET", "/delegations/PO-1", "viewer//eve", "").want(http.StatusNotFound)
 	n.call("GET", "/delegations", "viewer//", "").want(http.StatusForbidden)
 	refused := n.call("POST", "/delegations", "operator//op", strings.Replace(order, "ask", "again", 1)).want(http.StatusBadRequest)
@@ -94,12 +102,15 @@ func TestDelegations(t *testing.T) {
 	} {
 		n.call("POST", "/delegations", "operator//op", wrong).want(http.StatusBadRequest)
 	}
-	var answered, list delegationBody
+	var answered delegationBody
 	n.call("POST", "/delegations/PO-1:message", "caller//op", `{"message":{"parts":[{"text":"FOB"}]}}`).want(http.StatusOK).decode(&answered)
 	if answered.State != "TASK_STATE_COMPLETED" || answered.Task.Artifacts[0].Parts[0].Text != "said FOB" {
 		t.Errorf("the answer makes it %+v", answered)
 	}
-	_ = list
+	n.call("GET", "/delegations", "operator//op", "").want(http.StatusOK).decode(&waiting)
+	if waiting.Delegations[0].WaitsFor != nil {
+		t.Errorf("what is over waits for %+v", waiting.Delegations[0].WaitsFor)
+	}
 	for path, want := range map[string]int{
 		"/delegations": 1, "/delegations?ref=PO-1": 1, "/delegations?ref=PO-2": 0, "/delegations?open": 0, "/delegations?peer=supplier": 1,
 		"/delegations?state=completed&root=" + made.ID: 1,

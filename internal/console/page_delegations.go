@@ -27,6 +27,7 @@ type shownDelegation struct {
 	Parent   string    `json:"parent"`
 	Created  time.Time `json:"created"`
 	Deadline time.Time `json:"deadline"`
+	Waits    *waitsFor `json:"waits_for"`
 	Remote   *struct {
 		Send     string    `json:"send"`
 		Task     string    `json:"task"`

@@ -12,7 +12,7 @@ func TestAnOrderIsFoundByItsNumber(t *testing.T) {
 	operator := f.as("operator", "olga", "")
 	operator.get("/console/delegations").ok().says("No work was handed on yet.")
 	order, other := operator.send("buyer", "buy PO-2026-0184"), operator.send("buyer", "buy PO-2026-0185")
-	operator.get("/console/delegations").ok().harmlessPage().says("PO-2026-0184", "PO-2026-0185", "finance", "buyer", "Needs input")
+	operator.get("/console/delegations").ok().harmlessPage().says("PO-2026-0184", "PO-2026-0185", "finance", "buyer", "Needs input", "Waits for", "Which cost centre?")
 	found := operator.get("/console/delegations?ref=PO-2026-0184").ok().has(`value="PO-2026-0184"`, `href="/console/delegations/`+order.ID+`"`).lacks(other.ID)
 	found.says("PO-2026-0184")
 	for _, query := range []string{"open=true", "state=input_required", "root=" + order.ID} {
