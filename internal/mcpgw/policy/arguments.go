@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -43,6 +44,12 @@ func (d *Decision) Arguments(arguments jsontext.Value, key string, input *Schema
 	if err := d.key(o, key); err != nil {
 		return nil, err
 	}
+	if d.approve.On() {
+		o.Approve = cmp.Or(d.approve.Text(), "Each call has to be approved")
+	}
+	if !d.looks() && input != nil && input.flat != nil && input.flat.fits(arguments) {
+		return o, nil
+	}
 	value, err := decode(arguments)
 	if err != nil {
 		return nil, &InputError{err.Error()}
@@ -61,12 +68,6 @@ func (d *Decision) Arguments(arguments jsontext.Value, key string, input *Schema
 			return nil, mcp.Errorf(mcp.CodeDenied, "Policy does not allow these arguments: %s", err.Error())
 		}
 	}
-	if d.approve.On() {
-		o.Approve = d.approve.Text()
-		if o.Approve == "" {
-			o.Approve = "Each call has to be approved"
-		}
-	}
 	for i := range d.approveIf {
 		switch err := d.approveIf[i].schema.check(value); {
 		case errors.Is(err, errTooMuch):
@@ -81,6 +82,11 @@ func (d *Decision) Arguments(arguments jsontext.Value, key string, input *Schema
 		}
 	}
 	return o, nil
+}
+
+// looks reports whether the decision looks at the arguments.
+func (d *Decision) looks() bool {
+	return len(d.require) > 0 || len(d.approveIf) > 0 || d.Budget != nil && d.Budget.Sum != nil
 }
 
 // key decides on an idempotency key.

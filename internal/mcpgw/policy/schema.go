@@ -30,6 +30,7 @@ const (
 type Schema struct {
 	resolved *jsonschema.Resolved
 	cost     *cost
+	flat     *flat // nil: the schema says more
 }
 
 // CompileSchema compiles a schema. It refuses one of another dialect (JSS-01), one
@@ -67,7 +68,7 @@ func CompileSchema(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("resolve schema: %w", err)
 	}
-	return &Schema{resolved, c}, nil
+	return &Schema{resolved, c, newFlat(tree)}, nil
 }
 
 func known(dialect any) bool {
