@@ -393,6 +393,7 @@ func (h *httpServer) statusError(ctx context.Context, r *http.Response) (*mcp.Er
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
+	body = []byte(auth.Redact(h.mask(string(body))))
 	if e := errorIn(body); e != nil {
 		return e, nil
 	}

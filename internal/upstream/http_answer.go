@@ -155,6 +155,10 @@ func (a *httpAnswer) checked(m *mcp.Message) (*mcp.Message, error) {
 
 // checked refuses a message that is not a response to the request.
 func (t *target) checked(request, m *mcp.Message, tools *toolbox) (*mcp.Message, error) {
+	m, err := t.masked(m)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case !m.IsResponse():
 		return nil, t.badAnswer(fmt.Errorf("in the place of a response there is %q", clip(m.Method, 100)))

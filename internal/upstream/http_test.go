@@ -322,3 +322,51 @@ func TestParamHeaders(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 }
+
+// A server may repeat what it was shown as credentials where it refuses them. Nobody
+// who calls it gets to see them.
+func TestNoFailureNamesCredentials(t *testing.T) {
+	t.Parallel()
+	const token, fixed = "node-token-0184", "fixed-value-0042"
+	failure := func(said string) string {
+		return `{"jsonrpc":"2.0","id":1,"error":{"code":-32001,"message":"not ` + said + `","data":{"got":"` + said + `"}}}`
+	}
+	for name, answer := range map[string]func(w http.ResponseWriter, said string){
+		"document": func(w http.ResponseWriter, said string) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, failure(said))
+		},
+		"event": func(w http.ResponseWriter, said string) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: "+failure(said)+"\n\n")
+		},
+		"result": func(w http.ResponseWriter, said string) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","isError":true,"content":[{"type":"text","text":"`+said+`"}]}}`)
+		},
+		"status": func(w http.ResponseWriter, said string) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, failure(said))
+		},
+		"text": func(w http.ResponseWriter, said string) { http.Error(w, "who is "+said, http.StatusTeapot) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := config.NewMCPServer(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer(w, r.Header.Get("Authorization")+" "+r.Header.Get("X-Fixed"))
+			})).URL)
+			c.Revision = mcp.Modern
+			c.Headers = map[string]config.Secret{"X-Fixed": config.NewSecret(fixed)}
+			c.Auth.Bearer = config.NewSecret(token)
+			got, err := ask(t, only(t, servers(t, c, upstream.Options{})), call("echo", `{"text":"x"}`))
+			text := fmt.Sprint(err)
+			if got != nil && got.Response != nil {
+				text += string(got.Response.Body)
+			}
+			if !strings.Contains(text, "Bearer ***") || strings.Contains(text, token) || strings.Contains(text, fixed) {
+				t.Errorf("got %s", text)
+			}
+		})
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/mcp"
 )
 
@@ -37,6 +38,20 @@ func (t *target) mask(text string) string {
 		return text
 	}
 	return t.secrets.Replace(text)
+}
+
+// masked returns a response in which no failure names what the server was shown as
+// credentials: some servers repeat them when they refuse them.
+func (t *target) masked(m *mcp.Message) (*mcp.Message, error) {
+	if m.Err.IsZero() && string(m.Param("isError")) != "true" {
+		return m, nil
+	}
+	body := string(m.Body)
+	clean := auth.Redact(t.mask(body))
+	if clean == body {
+		return m, nil
+	}
+	return t.scan([]byte(clean))
 }
 
 // newMask returns what hides secrets. Those that are too short to be any would
