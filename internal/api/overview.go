@@ -18,6 +18,7 @@ const (
 	overviewOpen      = 2_000  // open tasks, to find those that wait longest
 	overviewWaiting   = 20
 	overviewFailed    = 10
+	overviewBelow     = 100 // delegations below one task, to find its reference
 	overviewHandedOn  = 1_000 // open delegations
 	overviewWebhooks  = 1_000 // of one tenant
 	overviewScanBatch = 500
@@ -207,6 +208,7 @@ func (c *call) scan(q store.ScanQuery, most int, yield func(*store.Task) (bool, 
 // longestWaiting finds the open tasks that have waited longest for somebody.
 func (c *call) longestWaiting(o *overview) error {
 	o.Waiting = []*waitingTask{}
+	roots := map[string]bool{} // items of the inbox that a root stands for itself
 	_, _, err := c.scan(store.ScanQuery{States: store.Live, Oldest: true}, overviewOpen, func(row *store.Task) (bool, error) {
 		if !row.State.Interrupted() && row.Wait == store.WaitNone && !row.Delegated {
 			return true, nil
@@ -219,9 +221,23 @@ func (c *call) longestWaiting(o *overview) error {
 		if err != nil || w == nil || w.Kind == waitWorker {
 			return true, err
 		}
+		if d != nil && d.Root != row.ID && w.Item != "" {
+			stands, known := roots[w.Item]
+			if !known {
+				if stands, err = c.standsFor(d.Root, w.Item); err != nil {
+					return false, err
+				}
+				roots[w.Item] = stands
+			}
+			if stands {
+				return true, nil
+			}
+		}
 		t := &waitingTask{Task: row.ID, Agent: row.Agent, State: row.State.String(), WaitsFor: w}
 		if d != nil {
 			t.Ref, t.Root = d.Ref, d.Root
+		} else if t.Ref, err = c.refBelow(row.ID); err != nil {
+			return false, err
 		}
 		if w.Text == "" && row.State.Interrupted() {
 			record, err := c.h.opts.Engine.Record(c.context(), c.reach(), row.ID, store.Want{})
@@ -237,6 +253,33 @@ func (c *call) longestWaiting(o *overview) error {
 	})
 	slices.SortStableFunc(o.Waiting, func(a, b *waitingTask) int { return a.WaitsFor.Since.Compare(b.WaitsFor.Since) })
 	return err
+}
+
+// standsFor reports whether a task waits itself for what an item of the inbox asks, as
+// the root of a tree does when the question of a delegation has come up to it.
+func (c *call) standsFor(task, item string) (bool, error) {
+	rows, err := c.h.opts.Store.Tasks(c.context(), c.reach(), []string{task})
+	if err != nil || len(rows) == 0 || !rows[0].State.Interrupted() {
+		return false, err
+	}
+	w := &waitsFor{}
+	err = c.asked(w, &rows[0], nil)
+	return w.Item == item, err
+}
+
+// refBelow returns the first reference under which a task has handed something on, ""
+// for none.
+func (c *call) refBelow(root string) (ref string, err error) {
+	if c.h.opts.Delegations == nil || c.mayList() != nil {
+		return "", nil
+	}
+	// They come newest first.
+	_, err = c.eachDelegation(store.DelegationQuery{Root: root}, overviewBelow, func(d *store.Delegation) {
+		if d.Ref != "" {
+			ref = d.Ref
+		}
+	})
+	return ref, err
 }
 
 func (c *call) countInbox(o *overview) error {
@@ -351,6 +394,8 @@ func (c *call) newestFailed(o *overview) error {
 		f := &failedTask{Task: row.ID, Agent: row.Agent, State: row.State.String(), At: row.StatusAt.UTC(), Text: textOf(record.Task.Status.Message)}
 		if d != nil {
 			f.Ref, f.Root = d.Ref, d.Root
+		} else if f.Ref, err = c.refBelow(row.ID); err != nil {
+			return false, err
 		}
 		o.Failed = append(o.Failed, f)
 		return len(o.Failed) < overviewFailed, nil

@@ -30,3 +30,14 @@ func TestNow(t *testing.T) {
 	carl.send("quote", "ask")
 	carl.get("/console/").ok().says("1 waits for people").lacks(asked.ID)
 }
+
+func TestAQuestionThatHasComeUpIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	f := newProcurement(t)
+	operator := f.as("operator", "olga", "")
+	order := operator.send("buyer", "buy PO-2026-0184")
+	child := operator.child(order.ID)
+	// The root counts, with the number of the order that what it has handed on has.
+	operator.get("/console/").ok().says("1 waits for people.").
+		has(`<a class="ref" data-open href="/console/tasks/` + order.ID + `"><bdi>PO-2026-0184</bdi></a>`).lacks(child)
+}

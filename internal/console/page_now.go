@@ -145,10 +145,24 @@ func (d *nowPage) count(state string) int {
 	return 0
 }
 
+// people is how much waits for people. A question that has come up from a delegation
+// to the root of its tree is one, so that the inbox is asked, and not the tasks.
+func (d *nowPage) people() (n int) {
+	if d.Inbox == nil {
+		return d.count("TASK_STATE_INPUT_REQUIRED") + d.count("TASK_STATE_AUTH_REQUIRED")
+	}
+	for _, k := range d.Inbox.Kinds {
+		if k.Kind == "question" || k.Kind == "grant" {
+			n += k.Count
+		}
+	}
+	return n
+}
+
 // summary says in a sentence how things are.
 func (d *nowPage) summary() string {
 	var parts []string
-	people := d.count("TASK_STATE_INPUT_REQUIRED") + d.count("TASK_STATE_AUTH_REQUIRED")
+	people := d.people()
 	if n := d.count("TASK_STATE_WORKING") + d.count("TASK_STATE_SUBMITTED"); n > 0 {
 		parts = append(parts, plural(n, "task is", "tasks are")+" at work")
 	}
