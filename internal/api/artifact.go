@@ -15,7 +15,10 @@ import (
 // anything. PDF is shown in a frame that is a sandbox.
 var harmless = []string{"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "text/plain"}
 
-const maxFilename = 200 // bytes
+const (
+	maxFilename = 200   // bytes
+	maxHistory  = 1_000 // messages of a task that are looked at
+)
 
 // artifactPart returns the bytes of a part of an artifact. Whatever they are, a
 // browser does not take them for a page of the node.
@@ -33,15 +36,45 @@ func (c *call) artifactPart() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	artifact, part := c.r.PathValue("artifact"), c.r.PathValue("part")
+	artifact := c.r.PathValue("artifact")
 	i := slices.IndexFunc(record.Task.Artifacts, func(a a2a.Artifact) bool { return a.ArtifactID == artifact })
 	if i < 0 {
 		return nil, a2a.Errorf(a2a.CodeTaskNotFound, "The task has no artifact %q; GET /tasks/%s shows those it has", clip(artifact, 100), row.ID)
 	}
-	parts := record.Task.Artifacts[i].Parts
+	return nil, c.sendPart(record.Task.Artifacts[i].Parts, "artifact", artifact, inline)
+}
+
+// messagePart returns the bytes of a part of a message of a task, as artifactPart does
+// of an artifact.
+func (c *call) messagePart() (any, error) {
+	q := c.query("inline")
+	inline := q.flag("inline")
+	if err := q.err(); err != nil {
+		return nil, err
+	}
+	record, err := c.h.opts.Engine.Record(c.context(), c.reach(), c.r.PathValue("id"), store.Want{Messages: maxHistory})
+	if err != nil {
+		return nil, err
+	}
+	id := c.r.PathValue("message")
+	messages := record.Task.History
+	if m := record.Task.Status.Message; m != nil {
+		messages = append(slices.Clip(messages), *m)
+	}
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].MessageID == id {
+			return nil, c.sendPart(messages[i].Parts, "message", id, inline)
+		}
+	}
+	return nil, a2a.Errorf(a2a.CodeTaskNotFound, "The task has no message %q among its newest; GET /tasks/%s shows those it has", clip(id, 100), record.Task.ID)
+}
+
+// sendPart answers with the bytes of the part that the path names.
+func (c *call) sendPart(parts []a2a.Part, kind, of string, inline bool) error {
+	part := c.r.PathValue("part")
 	n, err := strconv.Atoi(part)
 	if err != nil || n < 0 || n >= len(parts) {
-		return nil, a2a.Errorf(a2a.CodeTaskNotFound, "The artifact has no part %q; it has %d, counted from 0", clip(part, 20), len(parts))
+		return a2a.Errorf(a2a.CodeTaskNotFound, "The %s has no part %q; it has %d, counted from 0", kind, clip(part, 20), len(parts))
 	}
 	p := &parts[n]
 	body, mediaType := []byte(nil), ""
@@ -53,7 +86,7 @@ func (c *call) artifactPart() (any, error) {
 	case a2a.PartData:
 		body, mediaType = p.Data, "application/json"
 	default:
-		return nil, a2a.Errorf(a2a.CodeUnsupportedOperation, "The part is a reference to %s; it is not fetched here, open it yourself if you trust it", clip(bareURL(p.URL), 500))
+		return a2a.Errorf(a2a.CodeUnsupportedOperation, "The part is a reference to %s; it is not fetched here, open it yourself if you trust it", clip(bareURL(p.URL), 500))
 	}
 	if own := cleanType(p.MediaType); own != "" && (p.Kind != a2a.PartText || strings.HasPrefix(own, "text/")) {
 		mediaType = own
@@ -69,13 +102,13 @@ func (c *call) artifactPart() (any, error) {
 	}
 	name := p.Filename
 	if name == "" {
-		name = artifact + "-" + part
+		name = of + "-" + part
 	}
 	header.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": cleanFilename(name)}))
 	header.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	c.send(http.StatusOK, mediaType, body)
-	return nil, nil
+	return nil
 }
 
 // cleanType returns a media type without its parameters, "" for what is none.

@@ -8,6 +8,8 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/engine"
+	"handoff.example/handoff/internal/store"
 )
 
 func TestBytesOfArtifacts(t *testing.T) {
@@ -54,4 +56,39 @@ func TestBytesOfArtifacts(t *testing.T) {
 	if refused.status < 400 || !strings.Contains(string(refused.body), "https://files.example/a") || strings.Contains(string(refused.body), "secret") {
 		t.Errorf("a reference: %d %s", refused.status, refused.body)
 	}
+}
+
+func TestBytesOfMessages(t *testing.T) {
+	t.Parallel()
+	n := newNode(t)
+	id := n.send("desk", "", "alice", "ask").ID
+	png := "\x89PNG\r\n\x1a\n" + strings.Repeat("x", 300<<10)
+	_, err := n.engine.Send(t.Context(), &engine.Request{
+		Spec: n.specs["desk"], Scope: store.ForOwner("", "alice"), Authenticated: true, Caller: agent.Caller{Subject: "alice"},
+		Message: &a2a.Message{MessageID: "m/1", TaskID: id, Role: a2a.RoleUser, Parts: []a2a.Part{
+			a2a.Text("ask"), a2a.Raw([]byte(png), "image/png", "drawing.png"), a2a.Raw([]byte("<svg onload=alert(1)>"), "image/svg+xml", "x.svg"),
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/tasks/" + id + "/messages/m%2F1/"
+	got := n.call("GET", path+"1?inline", "viewer//alice", "").want(http.StatusOK)
+	if string(got.body) != png || got.header.Get("Content-Type") != "image/png" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "inline;") {
+		t.Errorf("the image: %d bytes, %v", len(got.body), got.header)
+	}
+	if got = n.call("GET", path+"2?inline", "viewer//alice", "").want(http.StatusOK); !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment;") ||
+		!strings.HasPrefix(got.header.Get("Content-Security-Policy"), "sandbox") {
+		t.Errorf("what runs: %v", got.header)
+	}
+	// The question of the agent is the message of the status.
+	var task taskBody
+	n.call("GET", "/tasks/"+id, "viewer//alice", "").want(http.StatusOK).decode(&task)
+	if got = n.call("GET", "/tasks/"+id+"/messages/"+task.Task.Status.Message.MessageID+"/0", "viewer//alice", "").want(http.StatusOK); string(got.body) != "What?" {
+		t.Errorf("the question: %s", got.body)
+	}
+	for _, wrong := range []string{path + "3", path + "-1", "/tasks/" + id + "/messages/other/0", "/tasks/other/messages/m%2F1/0"} {
+		n.call("GET", wrong, "viewer//alice", "").failure(http.StatusNotFound)
+	}
+	n.call("GET", path+"1", "viewer//bob", "").failure(http.StatusNotFound)
 }

@@ -18,7 +18,7 @@ const (
 	overviewOpen      = 2_000  // open tasks, to find those that wait longest
 	overviewWaiting   = 20
 	overviewFailed    = 10
-	overviewBelow     = 100 // delegations below one task, to find its reference
+	overviewBelow     = 100   // delegations below one task, to find its reference
 	overviewHandedOn  = 1_000 // open delegations
 	overviewWebhooks  = 1_000 // of one tenant
 	overviewScanBatch = 500

@@ -39,6 +39,7 @@ var operations = []operation{
 	{method: "GET", path: "/tasks/{id}/timeline", role: auth.RoleViewer, do: (*call).taskTimeline},
 	{method: "GET", path: "/tasks/{id}/tree", role: auth.RoleViewer, do: (*call).taskTree},
 	{method: "GET", path: "/tasks/{id}/artifacts/{artifact}/{part}", role: auth.RoleViewer, do: (*call).artifactPart},
+	{method: "GET", path: "/tasks/{id}/messages/{message}/{part}", role: auth.RoleViewer, do: (*call).messagePart},
 	{method: "GET", path: "/grants", role: auth.RoleViewer, do: (*call).listGrants},
 	{method: "POST", path: "/grants/{id}", role: auth.RoleOperator, do: (*call).decideGrant},
 	{method: "GET", path: "/inbox", role: auth.RoleViewer, do: (*call).listInbox},

@@ -76,7 +76,7 @@ func (c *call) listTasks() (any, error) {
 	list := store.ListQuery{
 		Agent: q.values.Get("agent"), Context: q.values.Get("context"), After: q.time("after"),
 		PageSize: int(q.number("page_size", defaultPage, 1, a2a.MaxPageSize)), Cursor: q.values.Get("page_token"),
-		Want: store.Want{Messages: int(q.number("history", 0, 0, 1000)), Artifacts: q.flag("artifacts")},
+		Want: store.Want{Messages: int(q.number("history", 0, 0, maxHistory)), Artifacts: q.flag("artifacts")},
 	}
 	s := c.searchOf(q, states, &list)
 	if err := q.err(); err != nil {
@@ -109,7 +109,7 @@ func (c *call) listTasks() (any, error) {
 // getTask returns a task with its history and its artifacts.
 func (c *call) getTask() (any, error) {
 	q := c.query("history", "part_bytes")
-	history := int(q.number("history", 100, 0, 1000))
+	history := int(q.number("history", 100, 0, maxHistory))
 	c.partBytes = int(q.number("part_bytes", 0, 0, maxPartBytes))
 	if err := q.err(); err != nil {
 		return nil, err

@@ -189,6 +189,6 @@ func tryAgent(v *view) error {
 	if sent.Task != nil {
 		return v.redirect(Prefix+"tasks/"+url.PathEscape(sent.Task.ID), "The message is sent. The page follows the task.")
 	}
-	d.Answer = &said{Who: d.Name, Parts: partsOf(sent.Message)}
+	d.Answer = &said{Who: d.Name, Parts: partsOf(sent.Message, "", &shownParts{})}
 	return v.render("agent", d)
 }

@@ -143,6 +143,7 @@ type itemDetail struct {
 	Messages     []a2a.Message `json:"conversation"`
 	History      []inboxEntry  `json:"history"`
 	Conversation []said
+	Said         *shownParts `json:"-"`
 	Form         *form.Form
 	Fields       []form.Input
 	Text, Note   string
@@ -171,7 +172,8 @@ func (v *view) item() (*itemDetail, error) {
 			return nil, err
 		}
 	}
-	d.Conversation = talk(d.Messages, who, i.Owner)
+	d.Said = v.shownParts(Prefix+"inbox/"+url.PathEscape(i.ID), "said")
+	d.Conversation = talk(d.Messages, i.Task, who, i.Owner, d.Said)
 	slices.Reverse(d.History)
 	d.MayAnswer = i.Open() && !i.Decides() && v.may(auth.RoleCaller)
 	d.MayDecide = i.Open() && i.Decides() && v.may(auth.RoleOperator)

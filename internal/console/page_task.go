@@ -21,6 +21,7 @@ type taskDetail struct {
 	shownTask
 	Timeline     *drawnTimeline
 	Conversation []said
+	Said, Shown  *shownParts
 	More         bool // the conversation is longer than it is shown
 	Artifacts    []shownArtifact
 	Tree         *drawnTree
@@ -82,6 +83,7 @@ func showTask(v *view) error {
 		}
 		d.Webhooks = list.Webhooks
 	}
+	d.Said, d.Shown = v.shownParts(taskPath(id), "said"), v.shownParts(taskPath(id), "part")
 	d.converse()
 	d.show()
 	for i := range changes {
@@ -122,7 +124,7 @@ func (d *taskDetail) converse() {
 	if m := d.Task.Status.Message; m != nil {
 		messages = append(messages, *m)
 	}
-	d.Conversation = talk(messages, d.Who(), d.Owner)
+	d.Conversation = talk(messages, d.Task.ID, d.Who(), d.Owner, d.Said)
 }
 
 // show makes the artifacts HTML.
@@ -134,6 +136,9 @@ func (d *taskDetail) show() {
 			s.Name = fmt.Sprintf("Artifact %d", i+1)
 		}
 		for n := range a.Parts {
+			if !d.Shown.next() {
+				continue
+			}
 			p := &a.Parts[n]
 			path := apiPrefix + "/tasks/" + url.PathEscape(d.Task.ID) + "/artifacts/" + url.PathEscape(a.ArtifactID) + "/" + strconv.Itoa(n)
 			at := content.Address{Show: path + "?inline=true", Keep: path}
@@ -144,7 +149,9 @@ func (d *taskDetail) show() {
 			}
 			s.Parts = append(s.Parts, content.Part(p, at))
 		}
-		d.Artifacts = append(d.Artifacts, s)
+		if len(s.Parts) > 0 || len(a.Parts) == 0 {
+			d.Artifacts = append(d.Artifacts, s)
+		}
 	}
 }
 
