@@ -71,7 +71,7 @@ func TestManyParts(t *testing.T) {
 	f.admin.get(path+"?said=400").ok().says("ask 449.", "400 parts come before these.").lacks("not shown here")
 	f.admin.get(path + "?said=x").ok().says("ask 0.")
 	done := f.admin.sendParts("quote", a2a.Text("hello"))
-	f.admin.get("/console/tasks/"+done.ID+"?part=1").ok().says("1 part comes before these.")
+	f.admin.get("/console/tasks/" + done.ID + "?part=1").ok().says("1 part comes before these.")
 }
 
 // What a tool answers is shown as people read it.
