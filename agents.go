@@ -82,6 +82,9 @@ func (n *Node) newAgents(c *config.Config, own map[string]goAgent, before *agent
 			return nil, err
 		}
 		spec := newSpec(id, merged.Agents[id], merged.Retention, run)
+		if _, ok := own[id]; ok {
+			spec.Recall = bridge.JobRecall
+		}
 		if p := merged.Peers[spec.Peer]; p != nil {
 			spec.Deadline = p.Deadline.Std()
 		}
@@ -165,7 +168,7 @@ func findProgram(dir, name string) error {
 // runnerOf returns what runs an agent.
 func (n *Node) runnerOf(c *config.Config, id string, own map[string]goAgent) (agent.Agent, error) {
 	if g, ok := own[id]; ok {
-		return g.agent, nil
+		return n.withTools(id, g), nil
 	}
 	run, err := backend.New(c.Agents[id].Run, backend.Options{
 		Dir: c.Dir(), Logger: n.log.With("agent", id), HTTP: n.outbound, Callbacks: n.callbacks,

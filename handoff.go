@@ -33,6 +33,10 @@ type (
 	Turn = agent.Turn
 	// Step is one thing that a turn does.
 	Step = agent.Step
+	// ToolResult is what a tool has answered that a turn has called.
+	ToolResult = agent.ToolResult
+	// ToolError says why a call of a tool has no result.
+	ToolError = agent.ToolError
 )
 
 // Config is the configuration of a node, as the YAML file has it.
@@ -52,6 +56,17 @@ type Peer = config.Peer
 // NewPeer returns a peer with every default. Its card is at a URL, which may be
 // that of the agent, or in a file: file: and a path.
 func NewPeer(card string) *Peer { return config.NewPeer(card) }
+
+// MCPServer is a server of tools, as the configuration has it under mcp.servers. Agents
+// call its tools with Turn.Tool, and clients of MCP at /mcp.
+type MCPServer = config.MCPServer
+
+// MCPPolicy says what becomes of calls of a tool.
+type MCPPolicy = config.MCPPolicy
+
+// NewMCPServer returns a server at a URL with every default: all of its tools are shown,
+// and may be called without approval. Its Tools and Default say otherwise.
+func NewMCPServer(url string) *MCPServer { return config.NewMCPServer(url) }
 
 // DefaultConfig returns a configuration with every default and no agents. The
 // store is the SQLite file handoff.db of the working directory.

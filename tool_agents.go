@@ -3,7 +3,9 @@ package handoff
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"handoff.example/handoff/internal/audit"
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/bridge"
+	"handoff.example/handoff/internal/form"
 	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/mcpgw"
 )
@@ -25,6 +28,18 @@ func (n *Node) toTools(id string, of *config.ToolAgent) agent.Agent {
 		return bridge.NewToolAgent(bridge.ToolAgentOptions{
 			Calls: n.gateway.calls, Gate: &serverGate{n, of.Server, id}, Tools: of.Tools, Version: n.opts.Version,
 		}).Run(ctx, t)
+	})
+}
+
+// withTools lets an agent that is written in Go call tools, by the same policy as
+// whoever it works for would at the gateway.
+func (n *Node) withTools(id string, g goAgent) agent.Agent {
+	return bridge.NewGoTools(g.agent, bridge.GoToolsOptions{
+		Calls:        func() *bridge.Calls { return n.gateway.calls },
+		Gate:         func(server string) bridge.Gate { return &serverGate{n, server, id} },
+		Servers:      func() []string { return slices.Collect(maps.Keys(n.Config().MCP.Servers)) },
+		Granted:      n.engine.Granted,
+		MessagesOnly: g.card.Answers == config.AnswersMessage, Version: n.opts.Version,
 	})
 }
 
@@ -87,6 +102,9 @@ func (g *serverGate) Admit(ctx context.Context, p *auth.Principal, tool string, 
 func (g *serverGate) admit(ctx context.Context, p *auth.Principal, tool string, arguments jsontext.Value, key string) (*bridge.Admitted, error) {
 	target, err := g.node.gateway.directory.Find(ctx, g.view(p), mcp.MethodCallTool, tool)
 	if err != nil {
+		if mcp.AsError(err).Code == mcp.CodeInvalidParams {
+			return nil, &mcp.Error{Code: mcp.CodeInvalidParams, Message: mcp.AsError(err).Message, Err: bridge.ErrNoTool}
+		}
 		return nil, err
 	}
 	if target.Server == nil || target.Local != nil {
@@ -102,10 +120,31 @@ func (g *serverGate) admit(ctx context.Context, p *auth.Principal, tool string, 
 	terms, err := target.Rules.Terms(ctx, arguments, key)
 	if err != nil {
 		a.Release()
-		return nil, plainly(err)
+		return nil, misfit(plainly(err), target.Definition, arguments)
 	}
 	a.Key, a.Approve, a.Idempotent, a.Timeout = terms.Key, terms.Approve, terms.Idempotent, terms.Timeout
 	return a, nil
+}
+
+// misfit adds to an error which of the arguments does not fit a tool, where it is one of
+// them.
+func misfit(err error, definition, arguments jsontext.Value) error {
+	result, ok := errors.AsType[*mcpgw.Result](err)
+	if !ok {
+		return err
+	}
+	wrong := &bridge.ArgumentsError{Reason: result.Message}
+	var tool struct {
+		Input jsontext.Value `json:"inputSchema"`
+	}
+	if json.Unmarshal(definition, &tool) == nil && tool.Input != nil {
+		if f, err := form.New(tool.Input); err == nil {
+			if field, ok := errors.AsType[*form.FieldError](f.Check(arguments)); ok {
+				wrong.Field = field.Field
+			}
+		}
+	}
+	return &mcp.Error{Code: mcp.CodeInvalidParams, Message: result.Message, Err: wrong}
 }
 
 // plainly makes an error of JSON-RPC of what policy refuses otherwise.

@@ -196,6 +196,7 @@ func (w *work) beginAllowed(gate Gate, key string) error {
 	}
 	t, err := gate.Admit(w.ctx, w.call.principal(), w.call.Exposed, m.Text(m.Args).Clone(), key)
 	if err != nil {
+		w.refused = err
 		return w.fail(mcp.AsError(err))
 	}
 	if t.Release != nil {

@@ -91,6 +91,7 @@ type bench struct {
 	unsure atomic.Int64 // calls of the server whose answers are lost
 	agents map[string]agent.Func
 	inputs map[string]a2a.JSON
+	limits engine.Limits // of the agents
 }
 
 func newBench(t *testing.T, open opener, change ...func(*bench)) *bench {
@@ -115,7 +116,7 @@ func (b *bench) start() {
 	n.tools = &toolServer{work: b.work, dead: n.dying.Dead()}
 	specs := map[string]*engine.Spec{}
 	for id, f := range b.agents {
-		specs[id] = &engine.Spec{ID: id, Run: f, FirstStepWait: 20 * time.Millisecond, OnInterrupt: engine.InterruptResume, History: 100, Claims: time.Hour}
+		specs[id] = &engine.Spec{ID: id, Run: f, FirstStepWait: 20 * time.Millisecond, OnInterrupt: engine.InterruptResume, History: 100, Claims: time.Hour, Recall: bridge.JobRecall, Limits: b.limits}
 	}
 	lookup := func(id string) *engine.Spec {
 		if server, ok := strings.CutPrefix(id, bridge.AgentPrefix); ok {

@@ -34,6 +34,7 @@ type Engine interface {
 // Store is what is read of the store beside the engine.
 type Store interface {
 	Private(ctx context.Context, task int64) (a2a.JSON, error)
+	Result(ctx context.Context, task int64, key string) (a2a.JSON, error)
 	InboxItems(ctx context.Context, scope store.Scope, q store.InboxQuery) (*store.InboxPage, error)
 	Commit(ctx context.Context, c *store.Change) error
 	Doc(ctx context.Context, scope store.Scope, space, key string) (*store.Doc, error)
@@ -432,12 +433,9 @@ func (c *Calls) Recall(ctx context.Context, job *store.Job) error {
 	if err != nil {
 		return err
 	}
-	state, err := c.opts.Store.Private(ctx, record.Row.Key)
+	state, err := c.stateOf(ctx, record.Row.Key)
 	if err != nil {
 		return err
-	}
-	if within := valueOf(jsontext.Value(state), StateMember); within != nil {
-		state = a2a.JSON(within)
 	}
 	s, err := decodeState(state)
 	if err != nil {
@@ -475,6 +473,34 @@ func (c *Calls) Recall(ctx context.Context, job *store.Job) error {
 	}
 	c.log.WarnContext(ctx, "A server was not told that a call was canceled", "server", k.Server, "tool", k.Tool, "task", job.Task, "error", err)
 	return c.finish(ctx, job)
+}
+
+// stateOf returns the state of the call of a task: it is kept beside the task, is a
+// member of its private state, or is that state.
+func (c *Calls) stateOf(ctx context.Context, task int64) (a2a.JSON, error) {
+	kept, err := c.opts.Store.Result(ctx, task, keptTurnKey)
+	if err != nil {
+		return nil, err
+	}
+	if kept != nil {
+		of, err := decodeToolTurn(kept)
+		if err != nil || of.Call == nil {
+			return nil, nil // there is nothing to cancel
+		}
+		done, err := c.opts.Store.Result(ctx, task, callKey(of.Call.Name))
+		if err != nil || done != nil {
+			return nil, err
+		}
+		return of.Call.State, nil
+	}
+	state, err := c.opts.Store.Private(ctx, task)
+	if err != nil {
+		return nil, err
+	}
+	if within := valueOf(jsontext.Value(state), StateMember); within != nil {
+		return a2a.JSON(within), nil
+	}
+	return state, nil
 }
 
 func (c *Calls) finish(ctx context.Context, job *store.Job) error {

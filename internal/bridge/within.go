@@ -48,6 +48,8 @@ type Result struct {
 	Server, Tool string
 	// Approved says that a person has approved the call.
 	Approved bool
+	// Refused is the error of Admit; nil when the call was let through.
+	Refused error
 }
 
 // Asks reports whether the state of a call is that of one whose tool has asked for
@@ -93,6 +95,7 @@ func (c *InTurn) Do(ctx context.Context, t *agent.Turn) (*Result, error) {
 		return nil, err
 	}
 	rim.result.Server, rim.result.Tool, rim.result.Approved = w.call.Server, w.call.Tool, s.Approved
+	rim.result.Refused = w.refused
 	return rim.result, nil
 }
 

@@ -57,6 +57,8 @@ type work struct {
 	name  string                           // of the call among those of its task; "": it is the only one
 	spoke time.Time                        // when progress was told last
 	heard string                           // the last status message of the server's task
+
+	refused error // that the gate has returned
 }
 
 // rim is how a call is shown outside: as a call, or as the work of an agent.

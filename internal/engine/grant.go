@@ -154,6 +154,12 @@ func (e *Engine) grantOf(ctx context.Context, task string, turn int) (*agent.Gra
 	return given, nil
 }
 
+// Granted returns the decision on the request that a turn of a task has made, with its
+// data; nil when there is none.
+func (e *Engine) Granted(ctx context.Context, task string, turn int) (*agent.Grant, error) {
+	return e.grantOf(ctx, task, turn)
+}
+
 // resumeParked starts the next turn of a task that nobody runs.
 func (e *Engine) resumeParked(ctx context.Context, row *store.Task, c *store.Change, prepare func(*run)) error {
 	spec := e.cfg.Agents(row.Agent)
