@@ -319,35 +319,20 @@ func TestGoToolDeathAtEveryCommit(t *testing.T) {
 		}
 		return turn.Ask("More?", nil)
 	}
-	want := []string{"é", "é", `"who"`, "credit too low"}
 	answers := map[string]string{"Who?": "Ann", "When?": "Bob", "Who else?": "Cid", "More?": "no"}
 	eachStore(t, func(t *testing.T, open func(*testing.T) opener) {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("after=%t", after), func(t *testing.T) {
 				t.Parallel()
 				for n := int64(1); ; n++ {
-					b := newBench(t, open(t), goAgent(purchase))
-					got, died := b.dieAt(n, after, answers)
-					if got != nil {
-						unknown := 0
-						texts := make([]string, len(got.Artifacts))
-						for i := range got.Artifacts {
-							texts[i] = got.Artifacts[i].Parts[0].Text
-							if texts[i] == "unknown" {
-								unknown++
-							} else if i >= len(want) || !strings.HasPrefix(texts[i], want[i]) && !strings.Contains(texts[i], want[i]) {
-								t.Errorf("commit %d: artifact %d is %q", n, i, texts[i])
-							}
+					died := false
+					t.Run(fmt.Sprintf("commit %d", n), func(t *testing.T) {
+						b := newBench(t, open(t), goAgent(purchase))
+						var got *a2a.Task
+						if got, died = b.dieAt(n, after, answers); got != nil {
+							b.judgePurchase(got, died)
 						}
-						if got.Status.State != a2a.StateCompleted || saidBy(got) != "after no" || len(texts) != len(want) || unknown > 1 || unknown > 0 && !died {
-							t.Errorf("commit %d: %q, got %s", n, texts, got.AppendJSON(nil))
-						}
-						for _, tool := range []string{"plain", "task", "bad"} {
-							if b.work.count(tool) > 1 {
-								t.Errorf("commit %d: %s was called %d times", n, tool, b.work.count(tool))
-							}
-						}
-					}
+					})
 					if !died || t.Failed() {
 						if n < 20 {
 							t.Errorf("there were only %d commits", n-1)
@@ -358,6 +343,30 @@ func TestGoToolDeathAtEveryCommit(t *testing.T) {
 			})
 		}
 	})
+}
+
+// judgePurchase says what is wrong with a purchase that is over.
+func (b *bench) judgePurchase(got *a2a.Task, died bool) {
+	b.t.Helper()
+	want := []string{"é", "é", `"who"`, "credit too low"}
+	unknown := 0
+	texts := make([]string, len(got.Artifacts))
+	for i := range got.Artifacts {
+		texts[i] = got.Artifacts[i].Parts[0].Text
+		if texts[i] == "unknown" {
+			unknown++
+		} else if i >= len(want) || !strings.Contains(texts[i], want[i]) {
+			b.t.Errorf("artifact %d is %q", i, texts[i])
+		}
+	}
+	if got.Status.State != a2a.StateCompleted || saidBy(got) != "after no" || len(texts) != len(want) || unknown > 1 || unknown > 0 && !died {
+		b.t.Errorf("%q, got %s", texts, got.AppendJSON(nil))
+	}
+	for _, tool := range []string{"plain", "task", "bad"} {
+		if b.work.count(tool) > 1 {
+			b.t.Errorf("%s was called %d times", tool, b.work.count(tool))
+		}
+	}
 }
 
 // dieAt runs a task to its end, in a process that dies at the nth commit and the ones
