@@ -1,0 +1,37 @@
+//go:build postgres
+
+package main
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"handoff.example/handoff/internal/store/postgres/postgrestest"
+)
+
+// The commands of pages that need PostgreSQL, jq, grpcurl or openssl as well.
+func TestCommandsOfPagesRunWithTools(t *testing.T) {
+	t.Parallel()
+	tools := t.TempDir()
+	install := exec.Command("go", "install", "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4")
+	install.Env = append(os.Environ(), "GOBIN="+tools)
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	const password = "s3cret/of@the#page"
+	server, err := postgrestest.NewWithPassword(password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	playScenes(t, "testdata/docs-tools",
+		"PATH="+os.Getenv("PATH")+":"+tools+":"+filepath.Dir(server.Program("createdb")),
+		"PGHOST="+server.Folder(), "PGUSER=handoff", "PGPASSWORD="+password, "DATABASE_PASSWORD="+url.QueryEscape(password))
+}
