@@ -48,6 +48,7 @@ import (
 type Node struct {
 	log       *slog.Logger
 	opts      Options
+	socket    net.Listener // the admin socket; nil until it is open, or where there is none
 	file      string // the configuration file; "" when there is none
 	outbound  *http.Client
 	callbacks *backend.Callbacks
@@ -309,6 +310,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	defer n.mu.Unlock()
 	for _, w := range n.wires {
 		w.Wait()
+	}
+	if n.socket != nil {
+		_ = n.socket.Close() // a server that has served it has closed it already
 	}
 	return errors.Join(err, n.audit.Stop(ctx), n.close())
 }

@@ -24,11 +24,30 @@ import (
 // at once, streams end with a hint to reconnect, and running turns are handed
 // over or finish.
 func (n *Node) ListenAndServe(ctx context.Context) error {
+	if err := n.ListenAdmin(); err != nil {
+		return errors.Join(err, n.Shutdown(ctx))
+	}
 	listener, err := net.Listen("tcp", n.base.Listen)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listen: %w", err), n.Shutdown(ctx))
 	}
 	return n.Serve(ctx, listener)
+}
+
+// ListenAdmin opens the admin socket, where the node has one: before its other
+// listeners, so that whoever reaches the node finds the socket too. Serve does it
+// otherwise.
+func (n *Node) ListenAdmin() error {
+	path := SocketPath(n.base)
+	if path == "" || n.socket != nil {
+		return nil
+	}
+	socket, err := listenSocket(path)
+	if err != nil {
+		return err
+	}
+	n.socket = socket
+	return nil
 }
 
 // Serve is ListenAndServe on a listener of the caller's.
@@ -115,12 +134,11 @@ func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) 
 		return nil, err
 	}
 	servers := []server{{main, public}}
-	if path := SocketPath(c); path != "" {
-		socket, err := listenSocket(path)
-		if err != nil {
-			return nil, err
-		}
-		servers = append(servers, server{wire.NewServer(n.adminHandler(c), options), socket})
+	if err := n.ListenAdmin(); err != nil {
+		return nil, err
+	}
+	if n.socket != nil {
+		servers = append(servers, server{wire.NewServer(n.adminHandler(c), options), n.socket})
 	}
 	if c.Telemetry.Listen != "" {
 		listener, err := net.Listen("tcp", c.Telemetry.Listen)

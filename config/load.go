@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -52,8 +54,28 @@ func Load(path string, overrides ...Override) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find directory of %s: %w", path, err)
 	}
-	return parse(data, path, dir, os.LookupEnv, overrides)
+	return parse(data, path, dir, os.LookupEnv, overrides, nil)
 }
+
+// LoadAddresses reads as much of a configuration as says where its agents are: it
+// resolves no variable of the environment for anything else, and looks at nothing else.
+// Where a variable is missing, what it is for has no value.
+func LoadAddresses(path string) (*Config, error) {
+	data, err := readBounded(path, MaxFile)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("find directory of %s: %w", path, err)
+	}
+	return parse(data, path, dir, os.LookupEnv, nil, isAddress)
+}
+
+// addressPath are the paths of what says where agents are.
+var addressPath = regexp.MustCompile(`^(listen|public_url|tls|agents\.[^.]+(\.paths\b.*)?)$`)
+
+func isAddress(path string) bool { return addressPath.MatchString(path) }
 
 // Overrides returns the values that flags set when the configuration was
 // loaded, for loading it again.
@@ -66,10 +88,10 @@ func (c *Config) Overrides() []Override {
 
 // Parse reads a configuration from bytes. Relative paths in it begin at dir.
 func Parse(data []byte, dir string) (*Config, error) {
-	return parse(data, "", dir, os.LookupEnv, nil)
+	return parse(data, "", dir, os.LookupEnv, nil, nil)
 }
 
-func parse(data []byte, name, dir string, env func(string) (string, bool), overrides []Override) (*Config, error) {
+func parse(data []byte, name, dir string, env func(string) (string, bool), overrides []Override, needed func(path string) bool) (*Config, error) {
 	c := Default()
 	c.source = newSource(name, dir)
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
@@ -101,6 +123,10 @@ func parse(data []byte, name, dir string, env func(string) (string, bool), overr
 		if !covered(p.Path, d.problems) {
 			problems = append(problems, p)
 		}
+	}
+	if needed != nil && slices.ContainsFunc(problems, func(p Problem) bool { return p.unset }) {
+		// What else is wrong may come of what is missing.
+		problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Path != "" && !needed(p.Path) })
 	}
 	if len(problems) > 0 {
 		return nil, c.errorOf(problems)

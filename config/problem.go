@@ -16,6 +16,8 @@ type Problem struct {
 	Message string
 	Hint    string // what to do; may be empty
 
+	// unset says that a variable of the environment is missing, and nothing else wrong.
+	unset bool
 	// cut is the column after which the line is not shown.
 	cut int
 }

@@ -133,6 +133,7 @@ func (d *decoder) expand(node ast.Node, text, path string) (string, bool) {
 			return parts[2]
 		}
 		d.fail(node, path, fmt.Sprintf("set it, or write ${%s:-default}", parts[1]), "refers to the environment variable %s, which is not set", parts[1])
+		d.problems[len(d.problems)-1].unset = true
 		ok = false
 		return ""
 	})

@@ -228,7 +228,7 @@ func ParsePeer(name string, data []byte) (*Peer, error) {
 		return nil, &Error{Problems: []Problem{{Path: "peers", Message: "the name is not UTF-8"}}}
 	}
 	text := slices.Concat([]byte(`{"peers":{`), key, []byte(`:`), value, []byte(`}}`))
-	c, err := parse(text, "", "", func(string) (string, bool) { return "", false }, nil)
+	c, err := parse(text, "", "", func(string) (string, bool) { return "", false }, nil, nil)
 	if err != nil {
 		if e, ok := err.(*Error); ok {
 			for i := range e.Problems {

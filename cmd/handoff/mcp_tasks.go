@@ -64,6 +64,16 @@ func showMCPTask(ctx context.Context, c *toolCall, handle string) error {
 	if task.Error != nil {
 		p.field("Error", mcp.ParseError(task.Error).Message)
 	}
+	if p.err != nil || task.Result == nil {
+		return p.err
+	}
+	p.blank()
+	// A result that is an error is a result here: the command has shown what it was
+	// asked for.
+	if err := c.tell(task.Result); err != exitStatus(exitToolFailed) {
+		return err
+	}
+	p.field("Outcome", "the tool says that the call has failed")
 	return p.err
 }
 

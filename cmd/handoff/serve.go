@@ -51,6 +51,9 @@ func (a *app) serve(ctx context.Context, f *nodeFlags) error {
 	if err != nil {
 		return nodeFailure(err)
 	}
+	if err := node.ListenAdmin(); err != nil {
+		return errors.Join(err, node.Shutdown(ctx))
+	}
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return errors.Join(listenFailure(c.Listen, err), node.Shutdown(ctx))

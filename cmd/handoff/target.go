@@ -60,6 +60,11 @@ func (a *app) findTarget(f *clientFlags, named string) (target, error) {
 		return target{ref: named, said: named}, nil
 	}
 	local, err := loadLocal()
+	if err != nil {
+		if t, ok := agentTarget(named); ok {
+			return t, nil
+		}
+	}
 	switch {
 	case err != nil && (named == "" || !hasCardFile(named)):
 		return target{}, failf(codeCardNotFound, "find agent %q: %w", named, err).hint("Run: handoff check, or name the agent by its URL")
@@ -85,6 +90,24 @@ func (a *app) findTarget(f *clientFlags, named string) (target, error) {
 		return target{ref: named, said: named}, nil
 	}
 	return target{ref: card.URL(localBase(local), agent, named, ""), said: named}, nil
+}
+
+// agentTarget returns an agent of the configuration when there is no more to be known
+// than where it is: variables of the environment that the configuration names for other
+// things may be missing. An empty name is the default agent.
+func agentTarget(named string) (t target, ok bool) {
+	local, err := config.LoadAddresses(configFile)
+	if err != nil {
+		return target{}, false
+	}
+	if named == "" {
+		named = local.DefaultAgentID()
+	}
+	agent := local.Agents[named]
+	if agent == nil || local.Peers[named] != nil {
+		return target{}, false
+	}
+	return target{ref: card.URL(localBase(local), agent, named, ""), said: named}, true
 }
 
 // nodeTarget returns an agent of a node; without an id its default one.
