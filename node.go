@@ -49,7 +49,7 @@ type Node struct {
 	log       *slog.Logger
 	opts      Options
 	socket    net.Listener // the admin socket; nil until it is open, or where there is none
-	file      string // the configuration file; "" when there is none
+	file      string       // the configuration file; "" when there is none
 	outbound  *http.Client
 	callbacks *backend.Callbacks
 	store     store.Store

@@ -37,6 +37,9 @@ type LLM struct {
 	// Whether the answer is streamed, as chunks of the artifact answer.
 	Stream bool `yaml:"stream" default:"true"`
 
+	// Whether the model takes images. Those of messages (PNG, JPEG, GIF, WebP) are sent with them, the newest 20 and 20 MiB at most. Otherwise the task says that an image was not shown.
+	Vision bool `yaml:"vision" default:"false"`
+
 	// The tokens of one answer of the model at most, sent as max_completion_tokens. 0 leaves it to the model.
 	MaxOutput int `yaml:"max_output" default:"0" min:"0"`
 
@@ -105,6 +108,9 @@ type LLMLimits struct {
 
 	// How long one answer of the model may take, from the request to its end, whatever keeps the connection open meanwhile. It is cut then. 0 is no limit but those of the agent.
 	AnswerTime Duration `yaml:"answer_time" default:"30m" min:"0s"`
+
+	// How long a streamed answer may bring nothing of its own, whatever keeps the connection open meanwhile: comments and empty events are no part of it. It is cut then. 0 is no limit but answer_time.
+	AnswerIdle Duration `yaml:"answer_idle" default:"10m" min:"0s"`
 
 	// Bytes of one result of a tool or a delegation that the model is given. What is longer is cut, with a note.
 	ToolResult Size `yaml:"tool_result" default:"32KiB" min:"256"`

@@ -93,7 +93,11 @@ func (w *work) complete() (*answer, error) {
 		first = false
 		return w.turn.Emit(agent.Step{Artifact: chunk})
 	}}
-	a, err := w.client.complete(ctx, w.params(), out.add)
+	shown, err := w.shownImages()
+	if err != nil {
+		return nil, err
+	}
+	a, err := w.client.complete(ctx, w.params(shown), out.add)
 	last := err == nil && len(a.calls) == 0
 	if cerr := out.end(last); cerr != nil {
 		err = cerr

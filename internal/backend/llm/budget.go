@@ -109,7 +109,7 @@ func (w *work) size() int {
 
 // size is about how many bytes a message is, with what stands around it.
 func (m *message) size() int {
-	n := len(m.Text) + 16
+	n := len(m.Text) + 16 + imageSize*len(m.Images)
 	for _, c := range m.Calls {
 		n += len(c.Name) + len(c.Arguments) + 16
 	}

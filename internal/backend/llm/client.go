@@ -95,15 +95,18 @@ var errCut = errors.New("the answer was cut")
 // errSilent says that the model was silent for too long.
 var errSilent = errors.New("the model was silent for too long")
 
+// errIdle says that an answer has brought nothing for too long.
+var errIdle = errors.New("the answer brought nothing for too long")
+
 // errEndless says that an answer has come to no end in its time.
 var errEndless = errors.New("the answer came to no end")
 
-// params is the request of a turn.
-func (w *work) params() openai.ChatCompletionNewParams {
+// params is the request of a turn, with images as data URLs.
+func (w *work) params(shown map[image]string) openai.ChatCompletionNewParams {
 	p := openai.ChatCompletionNewParams{Model: w.conf.Model}
 	p.Messages = append(p.Messages, openai.SystemMessage(w.system()))
 	for i := range w.state.Conversation {
-		p.Messages = append(p.Messages, w.state.Conversation[i].param())
+		p.Messages = append(p.Messages, w.state.Conversation[i].param(shown))
 	}
 	for i := range w.offered().functions {
 		f := &w.offered().functions[i]
@@ -132,10 +135,10 @@ func (w *work) params() openai.ChatCompletionNewParams {
 }
 
 // param is a message as the API has it.
-func (m *message) param() openai.ChatCompletionMessageParamUnion {
+func (m *message) param(shown map[image]string) openai.ChatCompletionMessageParamUnion {
 	switch m.Role {
 	case roleUser:
-		return openai.UserMessage(m.Text)
+		return m.userParam(shown)
 	case roleTool:
 		return openai.ToolMessage(m.Text, m.ID)
 	}
@@ -179,7 +182,13 @@ func (c *client) complete(ctx context.Context, p openai.ChatCompletionNewParams,
 	var a *answer
 	var err error
 	if c.conf.Stream {
-		a, err = c.stream(life, p, text, watch)
+		piece := func() {}
+		if d := c.conf.Limits.AnswerIdle.Std(); d > 0 {
+			timer := time.AfterFunc(d, func() { end(errIdle) })
+			defer timer.Stop()
+			piece = func() { timer.Reset(d) }
+		}
+		a, err = c.stream(life, p, text, piece, watch)
 	} else {
 		a, err = c.whole(life, p, text, watch)
 	}
@@ -211,7 +220,8 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 		return nil, errCut
 	}
 	choice := &res.Choices[0]
-	g := gathered{answer: answer{text: choice.Message.Content, finish: choice.FinishReason, usage: usageOf(&res.Usage)}}
+	hidden := redactor{secrets: c.secrets}
+	g := gathered{answer: answer{text: hidden.whole(choice.Message.Content), finish: choice.FinishReason, usage: usageOf(&res.Usage)}}
 	a := &g.answer
 	if err := g.refuse(choice.Message.Refusal); err != nil {
 		return nil, err
@@ -229,6 +239,7 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 	if a.finish == "" {
 		a.finish = "stop"
 	}
+	hidden.redact(a)
 	if a.text != "" {
 		if err := text(a.text); err != nil {
 			return nil, err
@@ -237,15 +248,19 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 	return a, nil
 }
 
-// stream asks for the answer in pieces. One that comes to no end was cut.
-func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error, watch option.RequestOption) (*answer, error) {
+// stream asks for the answer in pieces, and calls piece with each that has something.
+// One that comes to no end was cut.
+func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error, piece func(), watch option.RequestOption) (*answer, error) {
 	stream := c.api.NewStreaming(ctx, p, watch)
 	defer func() { _ = stream.Close() }() // what was read is all that counts
-	g := gathered{byIndex: map[int64]int{}}
+	g := gathered{byIndex: map[int64]int{}, hidden: redactor{secrets: c.secrets}}
 	for stream.Next() {
 		chunk := stream.Current()
 		if chunk.JSON.Usage.Valid() {
 			g.answer.usage = usageOf(&chunk.Usage)
+		}
+		if brings(&chunk) {
+			piece()
 		}
 		for i := range chunk.Choices {
 			if chunk.Choices[i].Index == 0 {
@@ -261,8 +276,31 @@ func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, t
 	case g.answer.finish == "":
 		return nil, errCut
 	}
+	if err := g.tell(g.hidden.rest(), text); err != nil {
+		return nil, err
+	}
 	g.answer.text = g.text.String()
+	g.hidden.redact(&g.answer)
 	return &g.answer, nil
+}
+
+// brings reports whether an event has anything of the answer in it: words, calls, an
+// end, or what an API has of its own, such as the model's reasoning.
+func brings(chunk *openai.ChatCompletionChunk) bool {
+	for i := range chunk.Choices {
+		d := &chunk.Choices[i].Delta
+		if d.Content != "" || d.Refusal != "" || len(d.ToolCalls) > 0 || chunk.Choices[i].FinishReason != "" {
+			return true
+		}
+		for _, field := range d.JSON.ExtraFields {
+			switch field.Raw() {
+			case "", "null", `""`, "{}", "[]":
+			default:
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // gathered is an answer as it comes.
@@ -271,6 +309,7 @@ type gathered struct {
 	text    strings.Builder
 	byIndex map[int64]int // of calls
 	bytes   int           // of calls and a refusal
+	hidden  redactor      // of its text
 }
 
 // Bounds of one answer but for its text, which limits.artifact_bytes has.
@@ -282,11 +321,8 @@ const (
 // take takes a piece of an answer.
 func (g *gathered) take(choice *openai.ChatCompletionChunkChoice, text func(string) error) error {
 	d := &choice.Delta
-	if d.Content != "" {
-		g.text.WriteString(d.Content)
-		if err := text(d.Content); err != nil {
-			return err
-		}
+	if err := g.tell(g.hidden.add(d.Content), text); err != nil {
+		return err
 	}
 	if err := g.refuse(d.Refusal); err != nil {
 		return err
@@ -313,6 +349,15 @@ func (g *gathered) take(choice *openai.ChatCompletionChunkChoice, text func(stri
 		g.answer.finish = choice.FinishReason
 	}
 	return nil
+}
+
+// tell adds a piece of the text, which has no credentials any more.
+func (g *gathered) tell(piece string, text func(string) error) error {
+	if piece == "" {
+		return nil
+	}
+	g.text.WriteString(piece)
+	return text(piece)
 }
 
 // begin begins a call.
@@ -387,6 +432,8 @@ func (c *client) failureOf(err error, now time.Time) failure {
 	switch {
 	case errors.Is(err, errSilent):
 		return failure{text: "The model was silent for longer than " + c.conf.Timeout.String() + ".", outcome: "cut", again: true, counts: true}
+	case errors.Is(err, errIdle):
+		return failure{text: "The answer of the model brought nothing for longer than " + c.conf.Limits.AnswerIdle.String() + " (run.llm.limits.answer_idle).", outcome: "cut", again: true, counts: true}
 	case errors.Is(err, errEndless):
 		return failure{text: "The answer of the model came to no end within " + c.conf.Limits.AnswerTime.String() + " (run.llm.limits.answer_time).", outcome: "cut", again: true, counts: true}
 	case errors.Is(err, errCut), errors.Is(err, io.ErrUnexpectedEOF):

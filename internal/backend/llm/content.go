@@ -17,7 +17,10 @@ import (
 
 // textOf is what the model is given of parts: texts and data as they are, text files
 // with their names, and of others that they are there.
-func textOf(parts []a2a.Part) string {
+func textOf(parts []a2a.Part) string { return wordsOf(parts, false) }
+
+// wordsOf is textOf for a model that is shown images or is not.
+func wordsOf(parts []a2a.Part, images bool) string {
 	texts := make([]string, 0, len(parts))
 	for i := range parts {
 		p := &parts[i]
@@ -29,6 +32,10 @@ func textOf(parts []a2a.Part) string {
 		case a2a.PartURL:
 			texts = append(texts, fmt.Sprintf("[File %s at %s]", named(p.Filename, p.MediaType), p.URL))
 		default:
+			if images && imageType(p) != "" {
+				texts = append(texts, fmt.Sprintf("[Image %s]", named(p.Filename, p.MediaType)))
+				continue
+			}
 			if media, _, err := mime.ParseMediaType(p.MediaType); err == nil && isText(media) && utf8.Valid(p.Raw) {
 				texts = append(texts, fmt.Sprintf("[File %s]\n%s", named(p.Filename, p.MediaType), p.Raw))
 				continue

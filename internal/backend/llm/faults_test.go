@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/store"
@@ -140,6 +142,12 @@ func TestFaultsThatEnd(t *testing.T) {
 		{"busy for too long", "limits: {retry_wait: 1m}", always(reply{status: 429, header: map[string]string{"Retry-After": "3600"}}), a2a.StateFailed, "limits.retry_wait", 1},
 		{"silence", "timeout: 1s\nlimits: {retries: 1}", always(reply{text: "a b c", held: make(chan struct{})}), a2a.StateFailed, "silent for longer than 1s", 2},
 		{"pings", "limits: {answer_time: 1s, retries: 1}", always(reply{pings: true}), a2a.StateFailed, "no end within 1s (run.llm.limits.answer_time). It was asked 2 times", 2},
+		{"pings and no piece", "limits: {answer_idle: 1s, retries: 1}", always(reply{pings: true}), a2a.StateFailed, "brought nothing for longer than 1s (run.llm.limits.answer_idle). It was asked 2 times", 2},
+		{"empty events", "limits: {answer_idle: 1s, retries: 1}", always(reply{empties: true}), a2a.StateFailed, "brought nothing for longer than 1s", 2},
+		{"the key in the answer", "", always(reply{text: "Your key is " + secretKey + ", and again sk-very-se cret " + secretKey}), a2a.StateCompleted, "", 1},
+		{"the key at once", "stream: false", always(reply{text: "Your key is " + secretKey}), a2a.StateCompleted, "", 1},
+		{"the key in a refusal", "", always(reply{refusal: "No, " + secretKey}), a2a.StateRejected, "No, ***", 1},
+		{"the key in a call", "limits: {tool_calls: 1}", always(reply{text: secretKey + " ", calls: []call{{secretKey, "erp_stock", `{"sku":"` + secretKey + `"}`}, {"", secretKey, `{}`}}}), a2a.StateFailed, "limit of 1 calls", 2},
 		{"long id", "limits: {retries: 1}", always(long), a2a.StateFailed, "It was asked 2 times", 2},
 		{"long id at once", "stream: false\nlimits: {retries: 1}", always(long), a2a.StateFailed, "It was asked 2 times", 2},
 		{"many calls", "limits: {retries: 1}", always(many), a2a.StateFailed, "It was asked 2 times", 2},
@@ -499,5 +507,55 @@ func TestWhatTheModelIsGiven(t *testing.T) {
 		if got := string(r.Body[name]); got != want {
 			t.Errorf("%s is %s", name, got)
 		}
+	}
+}
+
+// Images are shown to a model that takes them, in every turn of the task; of one that
+// does not, the task says so.
+func TestImages(t *testing.T) {
+	t.Parallel()
+	png := []byte("\x89PNG\r\n\x1a\n picture")
+	send := func(b *bench, q *engine.Request) *a2a.Task {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		response, err := b.engine.Send(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Task
+	}
+	parts := []a2a.Part{a2a.Text("What is it?"), a2a.Raw(png, "image/png", "p.png"), a2a.Raw([]byte("<svg/>"), "image/png", "fake.png")}
+	const shown = `[{"text":"What is it?\n[Image p.png (image/png)]\n[File fake.png (image/png) of 6 bytes, which cannot be read here]","type":"text"},{"image_url":{"url":"data:image/png;base64,iVBORw0KGgogcGljdHVyZQ=="},"type":"image_url"}]`
+	same := func(content []byte) bool {
+		one, other := jsontext.Value(content), jsontext.Value(shown)
+		return one.Canonicalize() == nil && other.Canonicalize() == nil && string(one) == string(other)
+	}
+
+	seeing := newBench(t, sqliteStore(t), "vision: true", func(r *modelRequest) reply {
+		if r.N == 1 {
+			return reply{calls: []call{{"", "erp_stock", `{"sku":"x"}`}}}
+		}
+		return reply{text: "A bearing."}
+	})
+	if got := send(seeing, seeing.request("", parts...)); got.Status.State != a2a.StateCompleted {
+		t.Fatalf("got %s", got.AppendJSON(nil))
+	}
+	asked := seeing.model.asked()
+	if len(asked) != 2 {
+		t.Fatalf("the model was asked %d times", len(asked))
+	}
+	for _, r := range asked {
+		if got := r.Messages[1].Content; r.Messages[1].Role != "user" || !same(got) {
+			t.Errorf("it was shown %s", got)
+		}
+	}
+
+	blind := newBench(t, sqliteStore(t), "show_calls: false", func(*modelRequest) reply { return reply{text: "I see none."} })
+	got := send(blind, blind.request("", parts...))
+	if text := string(blind.get(got.ID).AppendJSON(nil)); got.Status.State != a2a.StateCompleted || !strings.Contains(text, "An image was not shown to the model, which takes none (agents.a.run.llm.vision).") {
+		t.Errorf("got %s", text)
+	}
+	if r := blind.model.asked()[0]; strings.Contains(string(r.last().Content), "base64") {
+		t.Errorf("it was shown %s", r.last().Content)
 	}
 }

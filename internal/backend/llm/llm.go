@@ -11,6 +11,7 @@ package llm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -102,6 +103,8 @@ type work struct {
 	// partial says that the artifact may have a part of an answer that never came to
 	// its end.
 	partial bool
+	// unseen is how many images have come that the model does not take.
+	unseen int
 }
 
 // Run goes on with a task from where its state says that it is.
@@ -117,7 +120,9 @@ func (m *model) Run(ctx context.Context, t *agent.Turn) error {
 	if t.Number > s.Turn {
 		w.take()
 	}
-	err = w.run()
+	if err = w.tellUnseen(); err == nil {
+		err = w.run()
+	}
 	if limit, ok := errors.AsType[*limitError](err); ok {
 		w.limited(limit)
 		return w.end(limit)
@@ -156,10 +161,15 @@ func (w *work) take() {
 	case s.Calls[0].Kind == kindAsk:
 		if len(messages) > 0 {
 			texts := make([]string, len(messages))
+			var images []image
 			for i := range messages {
-				texts[i] = textOf(messages[i].Parts)
+				texts[i] = wordsOf(messages[i].Parts, w.conf.Vision)
+				images = append(images, w.see(&messages[i])...)
 			}
 			w.done(strings.Join(texts, "\n\n"))
+			if len(images) > 0 { // the result of a call has none
+				s.Queue = append(s.Queue, message{Role: roleUser, Text: "[The images of the answer.]", Images: images})
+			}
 			messages = nil
 		}
 	case s.Calls[0].Kind == kindDelegate:
@@ -172,12 +182,27 @@ func (w *work) take() {
 		}
 	}
 	for i := range messages {
-		text := textOf(messages[i].Parts)
+		text := wordsOf(messages[i].Parts, w.conf.Vision)
 		if t.Skill != "" && t.Number == 1 {
 			text += "\n[The user asks for the skill " + clean(t.Skill, 100) + ".]"
 		}
-		s.Queue = append(s.Queue, message{Role: roleUser, Text: text})
+		s.Queue = append(s.Queue, message{Role: roleUser, Text: text, Images: w.see(&messages[i])})
 	}
+}
+
+// tellUnseen says that images were not shown to the model.
+func (w *work) tellUnseen() error {
+	if w.unseen == 0 {
+		return nil
+	}
+	text := "An image was not shown to the model"
+	if w.unseen > 1 {
+		text = fmt.Sprintf("%d images were not shown to the model", w.unseen)
+	}
+	if err := w.save(); err != nil {
+		return err
+	}
+	return w.turn.Working(text + ", which takes none (" + w.key + ".vision).")
 }
 
 // end ends the task because a limit is reached.

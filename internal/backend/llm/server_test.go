@@ -88,6 +88,7 @@ type reply struct {
 	held      chan struct{} // the answer waits until it is closed, after its first event
 	began     chan struct{} // closed when the first event is sent
 	pings     bool          // comments keep the stream open, and nothing else comes
+	empties   bool          // events without anything do
 	streamErr string        // an error in the stream, after the text
 }
 
@@ -196,8 +197,12 @@ func (m *modelServer) write(w http.ResponseWriter, r *http.Request, q *modelRequ
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	for tick := time.NewTicker(5 * time.Millisecond); a.pings; {
-		fmt.Fprint(w, ": ping\n\n")
+	for tick := time.NewTicker(5 * time.Millisecond); a.pings || a.empties; {
+		if a.empties {
+			fmt.Fprintf(w, "data: %s\n\n", `{"id":"c-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":"","reasoning":null},"finish_reason":null}],"usage":null}`)
+		} else {
+			fmt.Fprint(w, ": ping\n\n")
+		}
 		w.(http.Flusher).Flush()
 		select {
 		case <-tick.C:

@@ -20,11 +20,12 @@ const (
 
 // message is one of the conversation.
 type message struct {
-	Role  string     `json:"role"`
-	Text  string     `json:"text,omitempty"`
-	Calls []function `json:"calls,omitempty"` // of the model
-	ID    string     `json:"id,omitempty"`    // of the call that this is the result of
-	Short bool       `json:"short,omitzero"`  // the result was left out for want of room
+	Role   string     `json:"role"`
+	Text   string     `json:"text,omitempty"`
+	Images []image    `json:"images,omitempty"` // of the user
+	Calls  []function `json:"calls,omitempty"`  // of the model
+	ID     string     `json:"id,omitempty"`     // of the call that this is the result of
+	Short  bool       `json:"short,omitzero"`   // the result was left out for want of room
 }
 
 // function is a call that the model has asked for.
