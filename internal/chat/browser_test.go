@@ -230,3 +230,17 @@ var inboxOfGrants = handoff.InboxQuery{Kind: "grant"}
 
 // pngPixel is an image.
 const pngPixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"
+
+// What an agent writes as Markdown is formatted, and nothing in it is more than that.
+func TestMarkdownIsFormatted(t *testing.T) {
+	t.Parallel()
+	s := start(t, "", agent("desk", "chat: {enabled: true, anonymous: callers}"))
+	ctx := browsertest.Browse(t)
+	browsertest.Do(t, ctx, chromedp.Navigate(s.base+"/chat/desk"), write("**400 units** [a](https://ok.example/a) [b](javascript:window.hacked=1) <img src=x onerror=window.hacked=1>"),
+		browsertest.Until(`document.querySelector("#log .theirs .formatted strong")?.textContent === "400 units"`))
+	found := browsertest.Value[string](t, ctx, `String(window.hacked) + [...document.querySelectorAll("#log script, #log img, #log .mine strong")].map((e) => e.outerHTML).join() + [...document.querySelectorAll("#log .theirs a")].map((a) => " " + a.href + " " + a.rel).join("")`)
+	if want := "undefined https://ok.example/a noopener noreferrer nofollow"; found != want {
+		t.Errorf("the page has %s, want %s", found, want)
+	}
+	browsertest.Shoot(t, ctx, "chat-markdown")
+}

@@ -115,6 +115,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.call(w, r, surface, h.session)
 	case rest == "form":
 		h.call(w, r, surface, h.form)
+	case rest == "markdown":
+		h.call(w, r, surface, h.markdown)
 	case strings.HasPrefix(rest, "v1/"):
 		h.protocol(w, r, surface, strings.TrimPrefix(rest, "v1/"))
 	default:

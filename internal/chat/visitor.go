@@ -47,10 +47,17 @@ func (h *Handler) admit(r *http.Request, s *Surface) (auth.Principal, error) {
 // caller returns who is at the page.
 func (h *Handler) caller(r *http.Request, s *Surface) (auth.Principal, error) {
 	p, err := h.opts.Auth.Authenticate(r)
+	if a2a.CodeOf(err) == a2a.CodeUnauthenticated && h.opts.Browser.SessionID(r) != "" && !showsCredential(r) {
+		// A session that has ended is none: who is at the page is whoever it would be
+		// without its cookie, and no more than a visitor.
+		without := r.Clone(r.Context())
+		without.Header.Del("Cookie")
+		p, err = h.opts.Auth.Authenticate(without)
+	}
 	switch {
 	case err == nil && p.Named():
 		return p, nil
-	case err != nil && (showsCredential(r) || h.opts.Browser.SessionID(r) != "" || a2a.CodeOf(err) != a2a.CodeUnauthenticated):
+	case err != nil && (showsCredential(r) || a2a.CodeOf(err) != a2a.CodeUnauthenticated):
 		return auth.Principal{}, err
 	case s.Config.Anonymous == config.ChatAnonymousCallers && err != nil:
 		return auth.Principal{}, err

@@ -75,6 +75,11 @@ export class Client {
     return this.#json(`form?task=${encodeURIComponent(task)}`, { method: "POST", body: JSON.stringify({ values }) });
   }
 
+  /** The HTML of each of some texts, which the server makes: "" for what is no Markdown. */
+  async markdown(texts) {
+    return (await this.#json("markdown", { method: "POST", body: JSON.stringify({ texts }) })).html;
+  }
+
   async #fetch(path, options, accept) {
     const headers = { "A2A-Version": "1.0", Accept: accept };
     if (options.body) headers["Content-Type"] = "application/json";

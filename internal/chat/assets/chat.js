@@ -2,7 +2,7 @@
 // only which conversation it is.
 
 import { Client, Refused } from "./a2a.js";
-import { el, sizeOf } from "./parts.js";
+import { el, formatter, sizeOf } from "./parts.js";
 import { TaskView, bubble } from "./task.js";
 
 const settings = document.body.dataset;
@@ -48,6 +48,7 @@ class Page {
   #following = new Set(); // ids of tasks of which a stream tells
 
   async start() {
+    formatter((texts) => this.client.markdown(texts));
     this.#live.abort();
     this.#live = new AbortController();
     this.#following.clear();

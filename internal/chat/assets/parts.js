@@ -119,6 +119,46 @@ function link(part) {
   return el("p", { class: "file" }, a, name ? ` at ${host}` : "");
 }
 
+// What may be Markdown is formatted by the server, which knows how to do that safely:
+// a few texts at once. Until then, and when it does not answer, a text is a text.
+const markdownLike = /^#{1,6} \S|^```|^\|.*\||\*\*[^\s*]|^ {0,3}(?:[-*+]|\d{1,3}[.)]) \S/m;
+const mostTexts = 50;
+const mostLength = 64_000; // the server has its bounds in bytes
+let format = null;
+let waiting = [];
+
+/** Says who formats texts: (texts) => promise of their HTML. */
+export function formatter(f) { format = f; }
+
+function formatted(text, place) {
+  if (!format || text.length > mostLength || !markdownLike.test(text)) return;
+  waiting.push({ text, place });
+  if (waiting.length === 1) setTimeout(formatAll, 30);
+}
+
+async function formatAll() {
+  const all = waiting;
+  waiting = [];
+  while (all.length > 0) {
+    const batch = [];
+    for (let length = 0; all.length > 0 && batch.length < mostTexts && (batch.length === 0 || length + all[0].text.length <= mostLength);) {
+      length += all[0].text.length;
+      batch.push(all.shift());
+    }
+    let html;
+    try {
+      html = await format(batch.map((b) => b.text));
+    } catch {
+      continue; // they stay as they are
+    }
+    batch.forEach(({ place }, i) => {
+      if (typeof html[i] !== "string" || html[i] === "" || !place.isConnected) return;
+      const body = new DOMParser().parseFromString(html[i], "text/html").body;
+      place.replaceWith(el("div", { class: "formatted" }, ...body.childNodes));
+    });
+  }
+}
+
 const schemaType = "application/schema+json";
 
 /** Draws the parts of a message or an artifact below an element. */
@@ -127,11 +167,14 @@ export class Parts {
   #text = null; // the block that is written on
   #raw = "";
   #data;
+  #markdown;
 
-  /** Without data, what stands there in words too is left out. */
-  constructor(root, { data = true } = {}) {
+  /** Without data, what stands there in words too is left out; without markdown, texts
+   * stay as they were written. */
+  constructor(root, { data = true, markdown = true } = {}) {
     this.#root = root;
     this.#data = data;
+    this.#markdown = markdown;
   }
 
   /** Replaces everything. */
@@ -164,6 +207,7 @@ export class Parts {
   /** Says that the last text is whole: what it names becomes links. */
   finish() {
     if (this.#text && /https?:/.test(this.#raw)) this.#text.replaceChildren(...linked(this.#raw));
+    if (this.#text && this.#markdown) formatted(this.#raw, this.#text);
     this.#text = null;
     this.#raw = "";
   }

@@ -23,7 +23,7 @@ export function bubble(message) {
   const mine = message.role === "ROLE_USER";
   const body = el("div", { class: "parts" });
   // The answer of a form is there as data and in words.
-  const parts = new Parts(body, { data: !mine || !message.parts.some((p) => p.text) });
+  const parts = new Parts(body, { data: !mine || !message.parts.some((p) => p.text), markdown: !mine });
   parts.set(message.parts);
   parts.finish();
   if (parts.empty) return null;

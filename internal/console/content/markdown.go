@@ -39,6 +39,10 @@ func markdownLike(text string) bool {
 	return markdownLine.MatchString(text) || strong.MatchString(text) || len(listLine.FindAllStringIndex(text, 2)) == 2
 }
 
+// IsMarkdown reports whether a text of no media type is meant as Markdown, and is not
+// longer than what is read as such.
+func IsMarkdown(text string) bool { return len(text) <= maxMarkdown && markdownLike(text) }
+
 // Bounds of what takes the parser more than time by the length of a text. What
 // somebody wrote to be read is far below them.
 const (
