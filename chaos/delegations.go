@@ -265,6 +265,10 @@ func (x *exchange) settle(ctx context.Context) error {
 	}
 }
 
+// Violations that end when the partner was told of a cancel. Whoever dies while he
+// tells it is followed by another only after his claim of the job, 15 seconds.
+var untold = []string{"it is canceled, and at the partner", "and the partner tells of it", "for ever", "at node", "below a task"}
+
 // putAway cancels the orders of which nobody can know what became of them, and
 // waits until what is to be told to the partner was told.
 func (x *exchange) putAway(ctx context.Context, open []delegated) error {
@@ -298,8 +302,7 @@ func (x *exchange) putAway(ctx context.Context, open []delegated) error {
 		}
 		for _, a := range accounts {
 			for _, what := range a.violations() {
-				if strings.Contains(what, "it is canceled, and at the partner") || strings.Contains(what, "for ever") ||
-					strings.Contains(what, "at node") || strings.Contains(what, "below a task") {
+				if slices.ContainsFunc(untold, func(one string) bool { return strings.Contains(what, one) }) {
 					left++
 				}
 			}
