@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -65,7 +66,7 @@ func alertSamples(t *testing.T) *samples {
 func promtool(t *testing.T, file string) (string, error) {
 	t.Helper()
 	out, err := exec.Command("promtool", "test", "rules", file).CombinedOutput()
-	if _, ok := err.(*exec.ExitError); err != nil && !ok { //nolint:errorlint // it is not wrapped
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatalf("promtool is needed, of the package prometheus: %v", err)
 	}
 	return string(out), err
