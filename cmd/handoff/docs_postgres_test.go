@@ -12,7 +12,7 @@ import (
 	"handoff.example/handoff/internal/store/postgres/postgrestest"
 )
 
-// The commands of pages that need PostgreSQL, jq, grpcurl or openssl as well.
+// The commands of pages that need PostgreSQL, jq, openssl, grpcurl or nginx as well.
 func TestCommandsOfPagesRunWithTools(t *testing.T) {
 	t.Parallel()
 	tools := t.TempDir()

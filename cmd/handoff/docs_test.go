@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"handoff.example/handoff/internal/process"
 )
 
 // Blocks of commands that another test runs: its file and its function.
@@ -79,10 +81,10 @@ func TestEveryBlockOfCommandsIsRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := map[block]bool{}
+	found := map[block]int{}
 	for _, page := range slices.Concat([]string{"../../README.md"}, pages, deeper) {
 		for _, c := range commandsOf(t, strings.TrimPrefix(filepath.ToSlash(page), "../../")) {
-			found[c.block] = true
+			found[c.block]++
 			if !run[c.block] && runElsewhere[c.block] == "" && notRun[c.block] == "" {
 				t.Errorf("no test runs the commands of %s, %q", c.page, c.heading)
 			}
@@ -97,13 +99,13 @@ func TestEveryBlockOfCommandsIsRun(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), "\nfunc "+function+"(") {
 			t.Errorf("%s has no %s, which is to run %s, %q", file, function, b.page, b.heading)
 		}
-		if !found[b] {
-			t.Errorf("%s has no commands in %q", b.page, b.heading)
+		if found[b] != 1 || run[b] {
+			t.Errorf("%s has %d blocks of commands in %q, of which one is run elsewhere", b.page, found[b], b.heading)
 		}
 	}
 	for b := range notRun {
-		if !found[b] || run[b] {
-			t.Errorf("%s, %q is not to be excused", b.page, b.heading)
+		if found[b] != 1 || run[b] {
+			t.Errorf("%s has %d blocks of commands in %q, of which one is excused", b.page, found[b], b.heading)
 		}
 	}
 }
@@ -156,8 +158,10 @@ func (s *scene) play(t *testing.T, p *programs, env []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	trace := filepath.Join(home, "trace")
-	cmd := exec.CommandContext(ctx, "bash", "-c", "exec 9>"+trace+"; BASH_XTRACEFD=9; trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nset -ex\n"+script)
-	cmd.Dir, cmd.WaitDelay = clone, 5*time.Second
+	cmd := exec.CommandContext(ctx, "bash", "-c", "exec 9>"+trace+"; BASH_XTRACEFD=9; trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\nset -ex\n"+script)
+	cmd.Dir, cmd.WaitDelay = clone, 30*time.Second
+	process.SetGroup(cmd)
+	cmd.Cancel = func() error { process.KillGroup(cmd.Process); return nil }
 	cmd.Env = append(append(os.Environ(), "HOME="+home, "ROOT="+root), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -187,6 +191,9 @@ func (s *scene) script(t *testing.T, commands []command) string {
 	}
 	script := text.String()
 	for _, l := range s.leave {
+		if !slices.ContainsFunc(commands, func(c command) bool { return strings.Contains("\n"+c.text+c.shown, "\n"+l) }) {
+			t.Errorf("%s has no %q", s.page, l)
+		}
 		script = regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(l)+`(.*\\\n)*.*$`).ReplaceAllString(script, "")
 	}
 	for i := 0; i < len(s.replace); i += 2 {
