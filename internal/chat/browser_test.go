@@ -130,6 +130,23 @@ func TestServerIsRestarted(t *testing.T) {
 	}
 }
 
+// A message whose task ends while it is on its way begins the next one.
+func TestAMessageThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	s := start(t, "", agent("desk", "chat: {enabled: true, anonymous: callers}"))
+	ctx := browsertest.Browse(t, "400")
+	browsertest.Do(t, ctx, chromedp.Navigate(s.base+"/chat/desk"), write("Tell me a story"), says("Sentence 2"),
+		browsertest.Until(`(() => { const send = window.fetch; window.fetch = async (url, options) => {
+			if (String(url).endsWith(":send")) await new Promise((done) => { window.letGo = done; });
+			return send(url, options);
+		}; return true; })()`),
+		write("How does an order stand?"), browsertest.Until(`window.letGo !== undefined`),
+		says("That was all."), browsertest.Until(`document.querySelector("#log section.task .state button").hidden`), // it is over
+		browsertest.Until(`(window.letGo(), true)`))
+	browsertest.Do(t, ctx, browsertest.Until(`document.querySelectorAll("#log section.task").length === 2`),
+		browsertest.Until(`document.querySelectorAll(".pending, .undelivered").length === 0`))
+}
+
 // Files go out as they are, and come back as an image or a download.
 func TestFiles(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,7 @@
 
 import { Client, Refused } from "./a2a.js";
 import { el, formatter, sizeOf } from "./parts.js";
-import { TaskView, bubble } from "./task.js";
+import { TaskView, bubble, terminal } from "./task.js";
 
 const settings = document.body.dataset;
 const $ = (id) => document.getElementById(id);
@@ -251,8 +251,13 @@ class Page {
     return Promise.resolve();
   }
 
-  #undelivered(error, parts, options, node, note) {
+  async #undelivered(error, parts, options, node, note) {
     if (this.#live.signal.aborted && !(error instanceof Refused)) return;
+    if (options.view && error instanceof Refused && await this.#ended(options.view)) {
+      node.remove(); // on whose way the task has ended: it begins another
+      this.send(parts, { view: null, metadata: options.metadata });
+      return;
+    }
     node.classList.remove("pending");
     node.classList.add("undelivered");
     const again = el("button", {
@@ -264,6 +269,12 @@ class Page {
     }, "Send again");
     note.replaceChildren(`${error.message}. `.replace(/\.\. $/, ". "), again);
     if (options.view) this.#look(options.view);
+  }
+
+  /** Whether a task is over, which its stream may tell later. */
+  async #ended(view) {
+    const now = await this.client.task(view.id).catch(() => null);
+    return terminal.has(now?.status.state);
   }
 
   /** Sends until it is known what came of it, where a message may be sent twice. */

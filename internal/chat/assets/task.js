@@ -16,7 +16,7 @@ const states = {
   TASK_STATE_REJECTED: { word: "Declined", kind: "failed", shape: "✕" },
 };
 
-const terminal = new Set(["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"]);
+export const terminal = new Set(["TASK_STATE_COMPLETED", "TASK_STATE_FAILED", "TASK_STATE_CANCELED", "TASK_STATE_REJECTED"]);
 
 /** A message as a bubble: of the agent, or of whoever is at the page. */
 export function bubble(message) {
