@@ -197,6 +197,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 		"DELETE /tasks/{id}":       {{"/tasks/" + toDelete, ""}},
 		"GET /tasks/{id}/timeline": {{"/tasks/" + done + "/timeline", ""}, {"/tasks/" + asked + "/timeline", ""}},
 		"GET /tasks/{id}/tree":     {{"/tasks/" + done + "/tree", ""}, {"/tasks/" + asked + "/tree", ""}},
+		"GET /tasks/{id}/messages/{message}/{part}":   {{"/tasks/" + done + "/messages/alicehello/0", ""}, {"/tasks/" + done + "/messages/alicehello/0?inline", ""}},
 		"GET /tasks/{id}/artifacts/{artifact}/{part}": {{"/tasks/" + done + "/artifacts/" + made + "/0", ""}, {"/tasks/" + done + "/artifacts/" + made + "/0?inline", ""}},
 
 		"GET /agents/{id}":               {{"/agents/desk", ""}, {"/agents/gone", ""}},
@@ -255,7 +256,7 @@ func TestDescriptionMatchesTheAPI(t *testing.T) {
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 			key := method + " " + path
-			real := strings.NewReplacer("{id}", "nothing", "{artifact}", "nothing", "{part}", "0").Replace(path)
+			real := strings.NewReplacer("{id}", "nothing", "{artifact}", "nothing", "{message}", "nothing", "{part}", "0").Replace(path)
 			if _, ok := d.Paths[path][strings.ToLower(method)]; !ok {
 				if got := n.call(method, real, "admin//root", "{}"); got.status != http.StatusMethodNotAllowed {
 					t.Errorf("%s is not described, and answers with %d", key, got.status)
