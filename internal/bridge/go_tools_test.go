@@ -257,6 +257,25 @@ func TestGoToolIsNotApproved(t *testing.T) {
 	})
 }
 
+// An agent may let its callers decide on what it asks for itself (A2A §7.6). Whether a
+// tool is called in their name is not theirs to decide.
+func TestGoToolIsNotApprovedByItsCaller(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqliteStore(t), goAgent(buyer(&runLog{})))
+	got := b.message("", "", a2a.Text("A-1"))
+	q := b.toAgent("", got.ID, a2a.Text("go on"))
+	spec := *q.Spec
+	spec.CallerGrants = true
+	q.Spec = &spec
+	q.Message.Metadata = a2a.WithMember(nil, a2a.GrantExtension, (&a2a.GrantDecision{Approved: true}).AppendJSON(nil))
+	if _, err := b.engine.Send(t.Context(), q); a2a.CodeOf(err) != a2a.CodePermissionDenied {
+		t.Errorf("got %v", err)
+	}
+	if got := b.settled(got.ID, a2a.StateAuthRequired, a2a.StateInputRequired, a2a.StateCompleted); got.Status.State != a2a.StateAuthRequired || b.work.count("plain") != 0 {
+		t.Errorf("got %s", got.AppendJSON(nil))
+	}
+}
+
 // Of a call that was at its server when the process died, nobody knows. Only one that
 // does no harm is made again.
 func TestGoToolWasAtItsServer(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
+	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/form"
 	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/upstream"
@@ -130,7 +131,7 @@ func (w *work) approval() error {
 		return err
 	}
 	return w.turn.Emit(agent.Step{Authorize: &agent.Authorize{
-		Content: w.call.question(m.Text(m.Args)), Operation: "call " + w.call.Server + "." + w.call.Tool,
+		Content: w.call.question(m.Text(m.Args)), Operation: engine.CallOperation(w.call.Server, w.call.Tool),
 	}})
 }
 

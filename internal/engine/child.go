@@ -262,14 +262,10 @@ func (e *Engine) forward(ctx context.Context, row *store.Task, job *store.Job) e
 func (e *Engine) mayDecide(ctx context.Context, q *Request, row *store.Task) error {
 	for spec := q.Spec; ; {
 		if spec == nil || !spec.CallerGrants && !strings.HasPrefix(spec.ID, PeerPrefix) {
-			return &a2a.Error{
-				Code:     a2a.CodePermissionDenied,
-				Message:  "A message cannot authorize this: it is decided where the url of the request says, by an operator of this node",
-				Metadata: map[string]string{"taskId": row.ID},
-			}
+			return notByMessage(row)
 		}
 		if row.Wait != store.WaitChild {
-			return nil
+			return e.mayDecideCall(ctx, spec, row)
 		}
 		below, err := e.store.Task(ctx, nodeScope, childID(row.ID, row.Turn))
 		if errors.Is(err, store.ErrNotFound) {
@@ -279,6 +275,39 @@ func (e *Engine) mayDecide(ctx context.Context, q *Request, row *store.Task) err
 			return unavailable(err)
 		}
 		row, spec = below, e.cfg.Agents(below.Agent)
+	}
+}
+
+// callPrefix begins the operation of a request that holds a call of a tool.
+const callPrefix = "call "
+
+// CallOperation names the operation of a request that holds a call of a tool until a
+// person has approved it. Whoever has the task done does not decide on it, also where
+// the agent lets callers decide on what it asks for itself.
+func CallOperation(server, tool string) string { return callPrefix + server + "." + tool }
+
+// mayDecideCall refuses a decision by a message on a call of a tool.
+func (e *Engine) mayDecideCall(ctx context.Context, spec *Spec, row *store.Task) error {
+	if strings.HasPrefix(spec.ID, PeerPrefix) {
+		return nil // the peer decides who may
+	}
+	g, err := e.store.Grant(ctx, nodeScope, grantID(row.ID, row.Turn))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return unavailable(err)
+	case strings.HasPrefix(g.Operation, callPrefix):
+		return notByMessage(row)
+	}
+	return nil
+}
+
+func notByMessage(row *store.Task) error {
+	return &a2a.Error{
+		Code:     a2a.CodePermissionDenied,
+		Message:  "A message cannot authorize this: it is decided where the url of the request says, by an operator of this node",
+		Metadata: map[string]string{"taskId": row.ID},
 	}
 }
 

@@ -461,7 +461,7 @@ func TestDeadline(t *testing.T) {
 		if turn.Outcome != nil {
 			return turn.Artifact(a2a.Text(turn.Outcome.Text()))
 		}
-		return turn.Emit(agent.Step{Delegate: &agent.Delegate{To: "b", Content: *agent.Say("c sleep"), Within: 100 * time.Millisecond}})
+		return turn.Emit(agent.Step{Delegate: &agent.Delegate{To: "b", Content: *agent.Say("c sleep"), Within: 2 * time.Second}})
 	})}
 	b := newBench(t, append(specs, hasty)...)
 	got := b.send(request(hasty, "x"))
@@ -470,7 +470,7 @@ func TestDeadline(t *testing.T) {
 	}
 	children := b.below(got.ID)
 	if len(children) != 2 || children[1].Deadline.After(children[0].Deadline) {
-		t.Errorf("the deadline grows on the way down: %+v", children)
+		t.Fatalf("the deadline grows on the way down: %+v", children)
 	}
 	b.until(children[1].Task, a2a.StateFailed, a2a.StateCanceled)
 }
