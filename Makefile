@@ -42,7 +42,7 @@ test: ## run the tests that need Go alone
 	$(GO) test -timeout 10m ./...
 
 .PHONY: test-all
-test-all: lint generated race postgres interop interop-mcp browser deploy chaos-quick test-cluster cross ## everything; needs root, Node.js, PostgreSQL, Chromium, systemd and iproute2 too, and fails where a part is missing
+test-all: lint generated race postgres interop interop-mcp browser deploy chaos-quick test-cluster cross ## everything; needs root and what docs/testing.md names, and fails where a part is missing
 
 # Without GORACE each program that a test starts would wait a second before it ends.
 .PHONY: race
@@ -50,11 +50,11 @@ race: ## run the tests with the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race -timeout 20m ./...
 
 .PHONY: postgres
-postgres: ## run the tests that need PostgreSQL; needs the server's programs
+postgres: ## run the tests that need PostgreSQL; needs the server's programs, and jq, openssl and nginx for the commands of the documents
 	$(GO) test -tags postgres -timeout 10m . ./cmd/handoff ./internal/bridge ./internal/bus/... ./internal/engine ./internal/ledger ./internal/store/...
 
 .PHONY: deploy
-deploy: build ## check the deployment files; needs root, systemd and PostgreSQL
+deploy: build ## check the deployment files; needs root, systemd, PostgreSQL, openssl and promtool
 	$(MAKE) -C deploy check
 
 .PHONY: interop
