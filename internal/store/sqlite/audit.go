@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"handoff.example/handoff/a2a"
@@ -15,13 +16,31 @@ func scanAudit(v values) store.AuditRow {
 	return store.AuditRow{ID: integer(v[0]), At: moment(v[1]), Subject: text(v[2]), Task: text(v[3]), Body: notNil(blob(v[4]))}
 }
 
+// auditAtOnce is how many rows one statement adds: what it costs to go on with the
+// ids is paid for a statement, not for a row.
+const auditAtOnce = 32
+
+const insertAudit = "INSERT INTO audit (at, subject, task, body) VALUES (?,?,?,?)"
+
+var insertAudits = insertAudit + strings.Repeat(",(?,?,?,?)", auditAtOnce-1)
+
 // audit adds rows to the audit log.
 func (w *writer) audit(rows []store.AuditRow) error {
-	for i := range rows {
-		r := &rows[i]
-		if _, err := w.conn.run("INSERT INTO audit (at, subject, task, body) VALUES (?,?,?,?)", record.Milliseconds(r.At), r.Subject, r.Task, r.Body); err != nil {
+	args := make([]any, 0, 4*min(len(rows), auditAtOnce))
+	for len(rows) > 0 {
+		text, n := insertAudit, 1
+		if len(rows) >= auditAtOnce {
+			text, n = insertAudits, auditAtOnce
+		}
+		args = args[:0]
+		for i := range rows[:n] {
+			r := &rows[i]
+			args = append(args, record.Milliseconds(r.At), r.Subject, r.Task, r.Body)
+		}
+		if _, err := w.conn.run(text, args...); err != nil {
 			return err
 		}
+		rows = rows[n:]
 	}
 	return nil
 }

@@ -356,3 +356,18 @@ func BenchmarkList(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAppendAudit adds rows as they gather under load; an operation is a row.
+func BenchmarkAppendAudit(b *testing.B) {
+	s := openBench(b, sqlite.Options{})
+	rows := make([]store.AuditRow, 500)
+	for i := range rows {
+		rows[i] = store.AuditRow{At: time.Now(), Subject: "alice", Body: make([]byte, 300)}
+	}
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += len(rows) {
+		if err := s.AppendAudit(b.Context(), rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -34,6 +34,27 @@ func auditRows(n int) []store.AuditRow {
 	return rows
 }
 
+// testAuditAtOnce adds more rows than a statement takes.
+func testAuditAtOnce(t *testing.T, s store.Store) {
+	want := auditRows(75)
+	if err := s.AppendAudit(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Audit(t.Context(), store.AuditQuery{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if i > 0 && got[i].ID <= got[i-1].ID {
+			t.Errorf("the id %d comes after %d", got[i].ID, got[i-1].ID)
+		}
+		got[i].ID = 0
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func testAudit(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	rows := auditRows(12)

@@ -89,6 +89,7 @@ func Exercise(t *testing.T, open func(t *testing.T) store.Store) {
 		"ExpireManyInPortions": testExpireManyInPortions,
 		"APIKeys":              testAPIKeys,
 		"Audit":                testAudit,
+		"AuditAtOnce":          testAuditAtOnce,
 		"AuditInOrder":         testAuditInOrder,
 		"Load":                 testLoad,
 		"Delegation":           testDelegation,
