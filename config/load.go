@@ -46,21 +46,18 @@ type Override struct {
 // Load reads a file, applies overrides and checks the result. The error of a
 // file that is wrong is an *Error with everything that is wrong with it.
 func Load(path string, overrides ...Override) (*Config, error) {
-	data, err := readBounded(path, MaxFile)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	dir, err := filepath.Abs(filepath.Dir(path))
-	if err != nil {
-		return nil, fmt.Errorf("find directory of %s: %w", path, err)
-	}
-	return parse(data, path, dir, os.LookupEnv, overrides, nil)
+	return load(path, overrides, nil)
 }
 
 // LoadAddresses reads as much of a configuration as says where its agents are: it
 // resolves no variable of the environment for anything else, and looks at nothing else.
 // Where a variable is missing, what it is for has no value.
 func LoadAddresses(path string) (*Config, error) {
+	return load(path, nil, isAddress)
+}
+
+// load reads as much of a file as is needed; nil: all.
+func load(path string, overrides []Override, needed func(path string) bool) (*Config, error) {
 	data, err := readBounded(path, MaxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
@@ -69,7 +66,7 @@ func LoadAddresses(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find directory of %s: %w", path, err)
 	}
-	return parse(data, path, dir, os.LookupEnv, nil, isAddress)
+	return parse(data, path, dir, os.LookupEnv, overrides, needed)
 }
 
 // addressPath are the paths of what says where agents are.
