@@ -157,18 +157,21 @@ func (p *process) stop() {
 }
 
 // memory returns the resident memory of the process, in bytes.
-func (p *process) memory() (float64, error) {
+func (p *process) memory() (float64, error) { return p.resident("VmRSS:") }
+
+// resident returns what a line of the status of the process says of its memory.
+func (p *process) resident(name string) (float64, error) {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(p.cmd.Process.Pid) + "/status")
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, name); ok {
 			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
 			return kb * 1024, err
 		}
 	}
-	return 0, errors.New("no VmRSS")
+	return 0, errors.New("no " + name)
 }
 
 // cost returns what the process has allocated so far.
