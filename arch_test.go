@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"internal/peer":             4,
 	"internal/inbox":            4,
 	"internal/form":             1,
+	"internal/mask":             1,
 	"internal/store/record":     3,
 	"internal/store/sqlite":     4,
 	"internal/store/postgres":   4,

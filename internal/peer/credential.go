@@ -221,7 +221,7 @@ func (c *credentials) applyOne(ctx context.Context, r *http.Request, one chosen)
 		if err != nil {
 			return err
 		}
-		c.entry.way.secrets.add(token)
+		c.entry.way.secrets.Add(token)
 		c.last.set(userOf(ctx, c.user), token)
 		return client.Bearer(token).Apply(ctx, r)
 	}

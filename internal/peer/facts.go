@@ -83,7 +83,7 @@ func (d *Directory) Observe(_ context.Context, name string, o Observation) {
 		return
 	}
 	if o.Err != nil {
-		o.Err = errors.New(e.way.secrets.text(o.Err.Error()))
+		o.Err = errors.New(e.way.secrets.Text(o.Err.Error()))
 	}
 	w := &e.observed
 	w.mu.Lock()

@@ -3,6 +3,7 @@ package peer
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"handoff.example/handoff/client"
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/mask"
 	"handoff.example/handoff/internal/netguard"
 )
 
@@ -27,7 +29,7 @@ type way struct {
 	own        []*url.URL
 	configured http.RoundTripper
 	named      http.RoundTripper
-	secrets    *secrets // what the peer was shown, which no answer brings back
+	secrets    *mask.Secrets // what the peer was shown, which no answer brings back
 }
 
 // newWay returns the way to a peer whose origins are those of the URLs.
@@ -35,7 +37,7 @@ func newWay(guard *netguard.Guard, p *config.Peer, own []*url.URL, path func(str
 	o := netguard.Options{
 		DialTimeout: p.ConnectTimeout.Std(), TLSTimeout: p.ConnectTimeout.Std(), HeaderTimeout: longest, MaxRedirects: -1,
 	}
-	w := &way{own: own, named: guard.Named(o).Transport, secrets: newSecrets(&p.Auth)}
+	w := &way{own: own, named: guard.Named(o).Transport, secrets: secretsOf(&p.Auth)}
 	if p.CA != "" || p.Auth.MTLS != nil {
 		o.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
@@ -60,6 +62,22 @@ func newWay(guard *netguard.Guard, p *config.Peer, own []*url.URL, path func(str
 	return w, nil
 }
 
+// secretsOf returns what a peer is shown by its configuration.
+func secretsOf(auth *config.PeerAuth) *mask.Secrets {
+	list := []string{auth.Bearer.Reveal()}
+	if auth.Key != nil {
+		list = append(list, auth.Key.Value.Reveal())
+	}
+	if b := auth.Basic; b != nil {
+		list = append(list, b.Password.Reveal(), base64.StdEncoding.EncodeToString([]byte(b.User+":"+b.Password.Reveal())))
+	}
+	if o := auth.OAuth2; o != nil && !o.ClientSecret.IsZero() {
+		secret := o.ClientSecret.Reveal()
+		list = append(list, secret, base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(o.ClientID)+":"+url.QueryEscape(secret))))
+	}
+	return mask.New(list...)
+}
+
 // owns reports whether a URL is at an origin of the peer's.
 func (w *way) owns(u *url.URL) bool {
 	return slices.ContainsFunc(w.own, func(own *url.URL) bool { return netguard.SameOrigin(own, u) })
@@ -74,7 +92,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := by.RoundTrip(r)
 	if err == nil {
-		w.secrets.response(response)
+		w.secrets.Response(response)
 	}
 	return response, err
 }

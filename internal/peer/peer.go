@@ -18,6 +18,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/mask"
 	"handoff.example/handoff/internal/store"
 )
 
@@ -59,12 +60,12 @@ type Peer struct {
 	Facts     Facts
 	Seen      time.Time // when the peer last answered; zero: never
 
-	secrets *secrets
+	secrets *mask.Secrets
 }
 
 // Redact returns a text of the peer's, or about it, with *** for the secrets that
 // it was shown: of its configuration, and the tokens that were got for it.
-func (p *Peer) Redact(text string) string { return p.secrets.text(text) }
+func (p *Peer) Redact(text string) string { return p.secrets.Text(text) }
 
 // Held is a card that differs from the one that was approved.
 type Held struct {

@@ -152,7 +152,7 @@ func (t *target) scanLine(line []byte, noise *int) (*mcp.Message, error) {
 		return m, nil
 	}
 	*noise++
-	t.log.Warn("an MCP server writes what is not a message", "line", t.mask(clip(printable(line), 200)), "error", err) // STD-01
+	t.log.Warn("an MCP server writes what is not a message", "line", clip(t.hide(printable(line)), 200), "error", err) // STD-01
 	if *noise > maxNoise {
 		return nil, t.badAnswer(fmt.Errorf("its output is not one of MCP: %w", err))
 	}

@@ -393,11 +393,10 @@ func (h *httpServer) statusError(ctx context.Context, r *http.Response) (*mcp.Er
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
-	body = []byte(auth.Redact(h.mask(string(body))))
 	if e := errorIn(body); e != nil {
-		return e, nil
+		return h.hideError(e), nil
 	}
-	why := &statusError{r.StatusCode, clip(strings.TrimSpace(string(body)), 200)}
+	why := &statusError{r.StatusCode, clip(strings.TrimSpace(h.hide(string(body))), 200)}
 	switch status := r.StatusCode; {
 	case status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
 		return nil, h.refused("it has no such endpoint", errors.Join(errEra, why))

@@ -155,7 +155,7 @@ func (a *httpAnswer) checked(m *mcp.Message) (*mcp.Message, error) {
 
 // checked refuses a message that is not a response to the request.
 func (t *target) checked(request, m *mcp.Message, tools *toolbox) (*mcp.Message, error) {
-	m, err := t.masked(m)
+	m, err := t.hideFailure(m)
 	if err != nil {
 		return nil, err
 	}

@@ -359,7 +359,11 @@ func TestNoFailureNamesCredentials(t *testing.T) {
 			c.Revision = mcp.Modern
 			c.Headers = map[string]config.Secret{"X-Fixed": config.NewSecret(fixed)}
 			c.Auth.Bearer = config.NewSecret(token)
+			c.Env = map[string]config.Secret{"MODE": config.NewSecret("complete"), "FIELD": config.NewSecret("message")} // words of the protocol
 			got, err := ask(t, only(t, servers(t, c, upstream.Options{})), call("echo", `{"text":"x"}`))
+			if name != "text" && err != nil {
+				t.Fatal(err)
+			}
 			text := fmt.Sprint(err)
 			if got != nil && got.Response != nil {
 				text += string(got.Response.Body)

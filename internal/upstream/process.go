@@ -148,7 +148,7 @@ func (p *running) fail(err error) {
 
 // note takes a line of standard error, which is no sign of an error (STD-02).
 func (p *running) note(line []byte) error {
-	text := p.t.mask(printable(line))
+	text := p.t.hide(printable(line))
 	if text == "" {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/config"
+	"handoff.example/handoff/internal/mask"
 	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/netguard"
 )
@@ -193,7 +194,7 @@ func (s *Servers) make(name string, c *config.MCPServer) (*server, error) {
 		resultBytes: int64(c.ResultBytes), log: s.opts.Log.With("server", name), now: s.opts.Now,
 		health: newHealth(c.Breaker.Failures, c.Breaker.For.Std(), s.opts.Now),
 	}
-	t.secrets = newMask(secretsOf(c))
+	t.secrets = mask.New(secretsOf(c)...)
 	one := &server{target: t, config: c, observe: s.opts.Observe}
 	var err error
 	if len(c.Command) > 0 {
@@ -207,7 +208,7 @@ func (s *Servers) make(name string, c *config.MCPServer) (*server, error) {
 	return one, nil
 }
 
-// secretsOf returns what must not be seen in logs.
+// secretsOf returns what a server is shown by its configuration.
 func secretsOf(c *config.MCPServer) []string {
 	list := []string{c.Auth.Bearer.Reveal()}
 	for _, value := range c.Env {

@@ -1,13 +1,13 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/mask"
 	"handoff.example/handoff/internal/mcp"
 )
 
@@ -29,41 +30,58 @@ type target struct {
 	log         *slog.Logger
 	now         func() time.Time
 	health      *health
-	secrets     *strings.Replacer
+	secrets     *mask.Secrets // which nothing that it says brings back
 }
 
-// mask hides the secrets of the configuration in what a server says.
-func (t *target) mask(text string) string {
-	if t.secrets == nil {
-		return text
-	}
-	return t.secrets.Replace(text)
-}
+// hide returns a text without what the server was shown as credentials: some servers
+// repeat them when they refuse them.
+func (t *target) hide(text string) string { return auth.Redact(t.secrets.Text(text)) }
 
-// masked returns a response in which no failure names what the server was shown as
-// credentials: some servers repeat them when they refuse them.
-func (t *target) masked(m *mcp.Message) (*mcp.Message, error) {
-	if m.Err.IsZero() && string(m.Param("isError")) != "true" {
-		return m, nil
+// hideIn is hide for the texts of a JSON value. Names of members stay.
+func (t *target) hideIn(value jsontext.Value) jsontext.Value {
+	if text := string(value); t.hide(text) == text {
+		return value
 	}
-	body := string(m.Body)
-	clean := auth.Redact(t.mask(body))
-	if clean == body {
-		return m, nil
-	}
-	return t.scan([]byte(clean))
-}
-
-// newMask returns what hides secrets. Those that are too short to be any would
-// make texts unreadable.
-func newMask(secrets []string) *strings.Replacer {
-	var pairs []string
-	for _, secret := range secrets {
-		if len(secret) >= 6 {
-			pairs = append(pairs, secret, "***")
+	from := jsontext.NewDecoder(bytes.NewReader(value))
+	var out bytes.Buffer
+	to := jsontext.NewEncoder(&out)
+	for {
+		token, err := from.ReadToken()
+		if err != nil { // the end
+			return bytes.TrimSpace(out.Bytes())
+		}
+		kind, n := from.StackIndex(from.StackDepth())
+		if token.Kind() == '"' && (kind != '{' || n%2 == 0) {
+			token = jsontext.String(t.hide(token.String()))
+		}
+		if to.WriteToken(token) != nil {
+			return nil // what cannot be written is not told
 		}
 	}
-	return strings.NewReplacer(pairs...)
+}
+
+// hideError hides what an error says.
+func (t *target) hideError(e *mcp.Error) *mcp.Error {
+	clean := *e
+	clean.Message, clean.Data = t.hide(e.Message), t.hideIn(e.Data)
+	return &clean
+}
+
+// hideFailure hides what a response says of a failure.
+func (t *target) hideFailure(m *mcp.Message) (*mcp.Message, error) {
+	failed := !m.Err.IsZero() || string(m.Param("isError")) == "true"
+	if !failed || t.hide(string(m.Body)) == string(m.Body) {
+		return m, nil
+	}
+	if e := m.Error(); e != nil {
+		return failure(m.ID, t.hideError(e))
+	}
+	for _, key := range []string{"content", "structuredContent"} {
+		if value := m.Param(key); value != nil {
+			m = m.WithParam(key, t.hideIn(value))
+		}
+	}
+	return m, nil
 }
 
 // scan reads a message that the server has sent.

@@ -83,6 +83,7 @@ func (c *login) remember(who string, t *keptToken) {
 		c.kept = map[string]*keptToken{}
 	}
 	c.kept[who] = t
+	c.h.secrets.Add(t.Token.Access)
 }
 
 // keep stores the token of somebody.

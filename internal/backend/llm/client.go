@@ -22,6 +22,7 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/mask"
 	"handoff.example/handoff/internal/netguard"
 )
 
@@ -29,7 +30,7 @@ import (
 type client struct {
 	conf    *config.LLM
 	api     openai.ChatCompletionService
-	secrets []string // not shown in errors
+	secrets *mask.Secrets // which no answer brings back
 }
 
 // maxAnswerBytes bounds what an answer may be on the wire.
@@ -47,16 +48,15 @@ func newClient(c *config.LLM, h *http.Client) *client {
 			return res, err
 		}),
 	}
-	cl := &client{conf: c}
+	secrets := []string{c.Key.Reveal()}
 	if !c.Key.IsZero() {
 		opts = append(opts, option.WithAPIKey(c.Key.Reveal()))
-		cl.secrets = append(cl.secrets, c.Key.Reveal())
 	}
 	for name, value := range c.Headers {
 		opts = append(opts, option.WithHeader(name, value.Reveal()))
-		cl.secrets = append(cl.secrets, value.Reveal())
+		secrets = append(secrets, value.Reveal())
 		if _, token, ok := strings.Cut(value.Reveal(), " "); ok {
-			cl.secrets = append(cl.secrets, token)
+			secrets = append(secrets, token)
 		}
 	}
 	var extra map[string]jsontext.Value
@@ -65,8 +65,7 @@ func newClient(c *config.LLM, h *http.Client) *client {
 			opts = append(opts, option.WithJSONSet(escaped(name), value))
 		}
 	}
-	cl.api = openai.NewChatCompletionService(opts...)
-	return cl
+	return &client{conf: c, api: openai.NewChatCompletionService(opts...), secrets: mask.New(secrets...)}
 }
 
 // escaped is a name as a path of one member.
@@ -220,8 +219,7 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 		return nil, errCut
 	}
 	choice := &res.Choices[0]
-	hidden := redactor{secrets: c.secrets}
-	g := gathered{answer: answer{text: hidden.whole(choice.Message.Content), finish: choice.FinishReason, usage: usageOf(&res.Usage)}}
+	g := gathered{answer: answer{text: c.secrets.Text(choice.Message.Content), finish: choice.FinishReason, usage: usageOf(&res.Usage)}}
 	a := &g.answer
 	if err := g.refuse(choice.Message.Refusal); err != nil {
 		return nil, err
@@ -239,7 +237,7 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 	if a.finish == "" {
 		a.finish = "stop"
 	}
-	hidden.redact(a)
+	c.hide(a)
 	if a.text != "" {
 		if err := text(a.text); err != nil {
 			return nil, err
@@ -253,7 +251,7 @@ func (c *client) whole(ctx context.Context, p openai.ChatCompletionNewParams, te
 func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, text func(string) error, piece func(), watch option.RequestOption) (*answer, error) {
 	stream := c.api.NewStreaming(ctx, p, watch)
 	defer func() { _ = stream.Close() }() // what was read is all that counts
-	g := gathered{byIndex: map[int64]int{}, hidden: redactor{secrets: c.secrets}}
+	g := gathered{byIndex: map[int64]int{}, hidden: c.secrets.Stream()}
 	for stream.Next() {
 		chunk := stream.Current()
 		if chunk.JSON.Usage.Valid() {
@@ -276,12 +274,21 @@ func (c *client) stream(ctx context.Context, p openai.ChatCompletionNewParams, t
 	case g.answer.finish == "":
 		return nil, errCut
 	}
-	if err := g.tell(g.hidden.rest(), text); err != nil {
+	if err := g.tell(g.hidden.Rest(), text); err != nil {
 		return nil, err
 	}
 	g.answer.text = g.text.String()
-	g.hidden.redact(&g.answer)
+	c.hide(&g.answer)
 	return &g.answer, nil
+}
+
+// hide masks what an answer has besides its text.
+func (c *client) hide(a *answer) {
+	a.refusal, a.finish = c.secrets.Text(a.refusal), c.secrets.Text(a.finish)
+	for i := range a.calls {
+		f := &a.calls[i]
+		f.ID, f.Name, f.Arguments = c.secrets.Text(f.ID), c.secrets.Text(f.Name), c.secrets.Text(f.Arguments)
+	}
 }
 
 // brings reports whether an event has anything of the answer in it: words, calls, an
@@ -309,7 +316,7 @@ type gathered struct {
 	text    strings.Builder
 	byIndex map[int64]int // of calls
 	bytes   int           // of calls and a refusal
-	hidden  redactor      // of its text
+	hidden  *mask.Stream  // masks its text
 }
 
 // Bounds of one answer but for its text, which limits.artifact_bytes has.
@@ -321,7 +328,7 @@ const (
 // take takes a piece of an answer.
 func (g *gathered) take(choice *openai.ChatCompletionChunkChoice, text func(string) error) error {
 	d := &choice.Delta
-	if err := g.tell(g.hidden.add(d.Content), text); err != nil {
+	if err := g.tell(g.hidden.Add(d.Content), text); err != nil {
 		return err
 	}
 	if err := g.refuse(d.Refusal); err != nil {
@@ -471,12 +478,7 @@ func (c *client) refusal(e *openai.Error, now time.Time) failure {
 
 // shown is a text of the API as a log may have it: short, and without secrets.
 func (c *client) shown(text string) string {
-	for _, secret := range c.secrets {
-		if len(secret) >= 4 {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	text = strings.Join(strings.Fields(text), " ")
+	text = strings.Join(strings.Fields(c.secrets.Text(text)), " ")
 	return clean(auth.Redact(text), 300)
 }
 

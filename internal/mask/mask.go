@@ -1,8 +1,9 @@
-package peer
+// Package mask keeps what somebody was shown as a credential out of what comes back
+// from there: texts, headers and bodies, at once or in pieces.
+package mask
 
 import (
 	"bytes"
-	"encoding/base64"
 	"io"
 	"net/http"
 	"net/url"
@@ -12,8 +13,6 @@ import (
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"handoff.example/handoff/config"
 )
 
 // Bounds of what is masked.
@@ -27,37 +26,24 @@ const (
 	sureOf = 6
 )
 
-// secrets are what a peer was shown, in the forms in which it may come back. It is
+// Secrets are what somebody was shown, in the forms in which it may come back. It is
 // safe for concurrent use; its zero value is empty.
-type secrets struct {
+type Secrets struct {
 	mu     sync.Mutex
-	fixed  [][]byte // of the configuration
-	short  []string // of it, those that are masked as words only
-	tokens [][]byte // of an authorization server, oldest first
+	fixed  [][]byte
+	short  []string // those that are masked as words only
+	tokens [][]byte // that came later, oldest first
 	all    atomic.Pointer[[][]byte]
 }
 
-// newSecrets returns the secrets of a configuration.
-func newSecrets(auth *config.PeerAuth) *secrets {
-	s := &secrets{}
-	add := func(text string) {
+// New returns the secrets that a configuration has. Those of less than four bytes are
+// in any text, and are not looked for.
+func New(secrets ...string) *Secrets {
+	s := &Secrets{}
+	for _, text := range secrets {
 		s.fixed = append(s.fixed, forms(text)...)
 		if minShort <= len(text) && len(text) < minSecret {
 			s.short = append(s.short, text)
-		}
-	}
-	add(auth.Bearer.Reveal())
-	if auth.Key != nil {
-		add(auth.Key.Value.Reveal())
-	}
-	if b := auth.Basic; b != nil {
-		add(b.Password.Reveal())
-		add(base64.StdEncoding.EncodeToString([]byte(b.User + ":" + b.Password.Reveal())))
-	}
-	if o := auth.OAuth2; o != nil {
-		add(o.ClientSecret.Reveal())
-		if secret := o.ClientSecret.Reveal(); secret != "" {
-			add(base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(o.ClientID) + ":" + url.QueryEscape(secret))))
 		}
 	}
 	s.publish()
@@ -82,8 +68,9 @@ func forms(text string) [][]byte {
 	return out
 }
 
-// add remembers a token that is about to be shown.
-func (s *secrets) add(token string) {
+// Add remembers a token that is about to be shown. The oldest are forgotten when there
+// are many.
+func (s *Secrets) Add(token string) {
 	of := forms(token)
 	if len(of) == 0 {
 		return
@@ -98,28 +85,34 @@ func (s *secrets) add(token string) {
 	s.publish()
 }
 
-func (s *secrets) publish() {
+func (s *Secrets) publish() {
 	all := slices.Concat(s.fixed, s.tokens)
 	slices.SortStableFunc(all, func(a, b []byte) int { return len(b) - len(a) })
 	s.all.Store(&all)
 }
 
-func (s *secrets) list() [][]byte {
+func (s *Secrets) list() [][]byte {
 	if all := s.all.Load(); all != nil {
 		return *all
 	}
 	return nil
 }
 
-// text returns a text with *** for what is secret.
-func (s *secrets) text(text string) string {
+// Text returns a text with *** for what is secret.
+func (s *Secrets) Text(text string) string {
+	text = s.anywhere(text)
+	for _, secret := range s.short {
+		text = replaceWord(text, secret)
+	}
+	return text
+}
+
+// anywhere masks those secrets that are long enough to be found within words.
+func (s *Secrets) anywhere(text string) string {
 	for _, secret := range s.list() {
 		if strings.Contains(text, string(secret)) {
 			text = strings.ReplaceAll(text, string(secret), "***")
 		}
-	}
-	for _, secret := range s.short {
-		text = replaceWord(text, secret)
 	}
 	return text
 }
@@ -155,23 +148,23 @@ func wordly(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
 }
 
-// header masks the values of a header.
-func (s *secrets) header(h http.Header) {
+// Header masks the values of a header.
+func (s *Secrets) Header(h http.Header) {
 	for _, values := range h {
 		for i := range values {
-			values[i] = s.text(values[i])
+			values[i] = s.Text(values[i])
 		}
 	}
 }
 
-// response masks what a peer answers: as many asterisks as the secret has bytes, so
+// Response masks an answer over HTTP: as many asterisks as the secret has bytes, so
 // that lengths stay what they are.
-func (s *secrets) response(r *http.Response) {
+func (s *Secrets) Response(r *http.Response) {
 	if len(s.list()) == 0 {
 		return
 	}
-	r.Status = s.text(r.Status)
-	s.header(r.Header)
+	r.Status = s.Text(r.Status)
+	s.Header(r.Header)
 	if r.Body != nil && r.Body != http.NoBody {
 		m := &masked{source: r.Body, response: r, secrets: s, least: 1}
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
@@ -186,7 +179,7 @@ func (s *secrets) response(r *http.Response) {
 type masked struct {
 	source   io.ReadCloser
 	response *http.Response
-	secrets  *secrets
+	secrets  *Secrets
 	least    int // bytes of a beginning that are held back
 	buf      []byte
 	ready    int // bytes of buf that can be given
@@ -214,10 +207,10 @@ func (m *masked) fill() {
 	m.buf, m.err = next[:held+n], err
 	m.ready = len(m.buf)
 	for _, secret := range m.secrets.list() {
-		mask(m.buf, secret)
+		overwrite(m.buf, secret)
 	}
 	if err != nil {
-		m.secrets.header(m.response.Trailer)
+		m.secrets.Header(m.response.Trailer)
 		return
 	}
 	for _, secret := range m.secrets.list() {
@@ -228,8 +221,8 @@ func (m *masked) fill() {
 // Close closes the body.
 func (m *masked) Close() error { return m.source.Close() }
 
-// mask overwrites a secret.
-func mask(buf, secret []byte) {
+// overwrite masks a secret in place.
+func overwrite(buf, secret []byte) {
 	for rest := buf; ; {
 		i := bytes.Index(rest, secret)
 		if i < 0 {
@@ -251,4 +244,32 @@ func begun(buf, secret []byte, least int) int {
 		}
 	}
 	return 0
+}
+
+// Stream masks a text that comes in pieces. What may be the beginning of a secret is
+// held back until it is known. It is for one goroutine.
+type Stream struct {
+	secrets *Secrets
+	held    string
+}
+
+// Stream returns what masks one text.
+func (s *Secrets) Stream() *Stream { return &Stream{secrets: s} }
+
+// Add returns what may be told of the text so far.
+func (m *Stream) Add(piece string) string {
+	text := m.secrets.anywhere(m.held + piece)
+	keep := 0
+	for _, secret := range m.secrets.list() {
+		keep = max(keep, begun([]byte(text), secret, 1))
+	}
+	m.held = text[len(text)-keep:]
+	return text[:len(text)-keep]
+}
+
+// Rest returns what was held back, at the end of the text.
+func (m *Stream) Rest() string {
+	text := m.held
+	m.held = ""
+	return text
 }
