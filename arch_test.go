@@ -64,7 +64,7 @@ var floors = map[string]int{
 	"internal/bridge":           5,
 	"internal/store/storetest":  4,
 	"internal/store/transfer":   5,
-	"internal/console/content":  2,
+	"internal/content":          2,
 	"internal/console/timeline": 1,
 	"internal/console/graph":    1,
 

@@ -8,7 +8,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/auth"
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 )
 
 // Bounds of the texts that one request makes HTML of.

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 )
 
 // functions are those that templates have beside the ones of the language.

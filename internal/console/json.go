@@ -6,7 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 )
 
 // jsonTree returns a JSON value as a tree that can be opened and closed. A value

@@ -13,7 +13,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/internal/auth"
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 	"handoff.example/handoff/internal/form"
 )
 

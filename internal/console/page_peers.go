@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"handoff.example/handoff/internal/auth"
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 )
 
 var peersPages = []page{

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/internal/auth"
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 	"handoff.example/handoff/internal/form"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"handoff.example/handoff/a2a"
 	"handoff.example/handoff/agent"
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 )
 
 // shownBytes bounds each part of a message or an artifact on a page.

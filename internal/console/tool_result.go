@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/a2a"
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 )
 
 // maxToolFile bounds the files of a result that are within the page, in bytes: they

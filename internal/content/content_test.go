@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"handoff.example/handoff/a2a"
-	"handoff.example/handoff/internal/console/content"
+	"handoff.example/handoff/internal/content"
 )
 
 // allowed are the elements that may come out, and the attributes of each.
