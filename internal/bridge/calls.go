@@ -112,7 +112,7 @@ func (c *Calls) Spec(server string) *engine.Spec {
 		ID: AgentPrefix + server, Run: &caller{calls: c, server: server}, Answers: engine.AnswersTask,
 		Idempotency: engine.IdempotencyOn, OnInterrupt: engine.InterruptResume,
 		Retention: c.ttl(), Claims: c.opts.Claims, History: 100, NoLineage: true,
-		Recall: JobRecall, Holds: true,
+		Recall: JobRecall,
 	}
 }
 

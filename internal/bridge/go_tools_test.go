@@ -19,6 +19,7 @@ import (
 	"handoff.example/handoff/internal/bridge"
 	"handoff.example/handoff/internal/engine"
 	"handoff.example/handoff/internal/mcp"
+	"handoff.example/handoff/internal/store"
 )
 
 // goGate is what callers have of the tools of agents that are written in Go.
@@ -263,6 +264,10 @@ func TestGoToolIsNotApprovedByItsCaller(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqliteStore(t), goAgent(buyer(&runLog{})))
 	got := b.message("", "", a2a.Text("A-1"))
+	page, err := b.store.InboxItems(t.Context(), store.ForAll(), store.InboxQuery{Task: got.ID, PageSize: 10})
+	if err != nil || len(page.Items) != 1 || page.Items[0].Kind != store.InboxCall || page.Items[0].Op != "tools/call erp.plain" {
+		t.Errorf("the inbox has %+v, %v", page, err)
+	}
 	q := b.toAgent("", got.ID, a2a.Text("go on"))
 	spec := *q.Spec
 	spec.CallerGrants = true

@@ -279,12 +279,14 @@ func (e *Engine) mayDecide(ctx context.Context, q *Request, row *store.Task) err
 }
 
 // callPrefix begins the operation of a request that holds a call of a tool.
-const callPrefix = "call "
+const callPrefix = "tools/call "
 
 // CallOperation names the operation of a request that holds a call of a tool until a
 // person has approved it. Whoever has the task done does not decide on it, also where
 // the agent lets callers decide on what it asks for itself.
 func CallOperation(server, tool string) string { return callPrefix + server + "." + tool }
+
+func holdsCall(operation string) bool { return strings.HasPrefix(operation, callPrefix) }
 
 // mayDecideCall refuses a decision by a message on a call of a tool.
 func (e *Engine) mayDecideCall(ctx context.Context, spec *Spec, row *store.Task) error {
@@ -297,7 +299,7 @@ func (e *Engine) mayDecideCall(ctx context.Context, spec *Spec, row *store.Task)
 		return nil
 	case err != nil:
 		return unavailable(err)
-	case strings.HasPrefix(g.Operation, callPrefix):
+	case holdsCall(g.Operation):
 		return notByMessage(row)
 	}
 	return nil

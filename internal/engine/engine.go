@@ -43,9 +43,6 @@ type Spec struct {
 	// Recall is the kind of the job that is made when a task of the agent is ended
 	// from outside, for what is left to do elsewhere; "": none.
 	Recall string
-	// Holds says that the authorizations that the agent asks for are decisions on
-	// calls that are held, and what they are in the inbox.
-	Holds bool
 	// CallerGrants says that a caller may decide on grant requests of its tasks
 	// by a message. Otherwise that is for operators.
 	CallerGrants bool

@@ -69,7 +69,7 @@ func (e *Engine) putQuestion(c *store.Change, row *store.Task, q question) {
 	}
 	if q.state == a2a.StateAuthRequired {
 		item.Kind = store.InboxGrant
-		if q.spec != nil && q.spec.Holds {
+		if q.grant != nil && !item.Peer && holdsCall(q.grant.Operation) {
 			item.Kind = store.InboxCall
 		}
 	}
