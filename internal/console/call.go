@@ -50,7 +50,6 @@ type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	lines  int  // that are wanted of an answer of lines; 0: all of it
 	cut    bool // there was more than is kept
 }
 
@@ -75,7 +74,7 @@ var errAnswerTooLarge = a2a.Errorf(a2a.CodeTooLarge, "This is too large for a pa
 // Write keeps what the answer says.
 func (r *recorder) Write(p []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
-	if r.body.Len()+len(p) > maxAnswer || r.lines > 0 && bytes.Count(r.body.Bytes(), []byte{'\n'}) >= r.lines {
+	if r.body.Len()+len(p) > maxAnswer {
 		r.cut = true
 		return 0, errAnswerTooLarge
 	}
@@ -119,10 +118,10 @@ func (c *Console) call(r *http.Request, p *auth.Principal, to http.Handler, meth
 	return answer.body.Bytes(), nil
 }
 
-// firstLines asks the API for lines, and goes when it has as many as are wanted, or
-// as a page holds. The last ones may be more than that.
-func (c *Console) firstLines(r *http.Request, p *auth.Principal, path string, wanted int) ([]byte, error) {
-	answer := &recorder{header: http.Header{}, lines: wanted}
+// firstLines asks the API for lines, and goes when it has as many as a page holds. The
+// last one may be a part of one.
+func (c *Console) firstLines(r *http.Request, p *auth.Principal, path string) ([]byte, error) {
+	answer := &recorder{header: http.Header{}}
 	if err := c.ask(r, p, c.opts.API, http.MethodGet, apiPrefix+path, nil, answer); err != nil {
 		return nil, err
 	}

@@ -107,14 +107,11 @@ func showEvents(v *view) error {
 		after = 0
 	}
 	p := &eventPage{Task: t.Task.ID, Agent: t.Who(), Total: int(t.Events), After: after, Before: -1}
-	lines, err := v.c.firstLines(v.r, &v.Principal, fmt.Sprintf("/tasks/%s/events?limit=%d&after=%d", url.PathEscape(id), eventsOnPage, after), eventsOnPage)
+	lines, err := v.c.firstLines(v.r, &v.Principal, fmt.Sprintf("/tasks/%s/events?limit=%d&after=%d", url.PathEscape(id), eventsOnPage, after))
 	if err != nil {
 		return err
 	}
 	for line := range bytes.Lines(lines) {
-		if len(p.Events) == eventsOnPage {
-			break
-		}
 		var e shownEvent
 		if json.Unmarshal(line, &e) != nil {
 			break // a write ended within it
