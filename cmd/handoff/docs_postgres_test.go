@@ -8,8 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"handoff.example/handoff/internal/store/postgres/postgrestest"
 )
 
 // The commands of pages that need PostgreSQL, jq, openssl, grpcurl or nginx as well.
@@ -22,15 +20,7 @@ func TestCommandsOfPagesRunWithTools(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	const password = "s3cret/of@the#page"
-	server, err := postgrestest.NewWithPassword(password)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	server := newPostgres(t, password)
 	playScenes(t, "testdata/docs-tools",
 		"PATH="+os.Getenv("PATH")+":"+tools+":"+filepath.Dir(server.Program("createdb")),
 		"PGHOST="+server.Folder(), "PGUSER=handoff", "PGPASSWORD="+password, "DATABASE_PASSWORD="+url.QueryEscape(password))

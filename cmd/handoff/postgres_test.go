@@ -14,12 +14,9 @@ import (
 	"handoff.example/handoff/internal/store/postgres/postgrestest"
 )
 
-// TestPostgresScripts runs nodes on a PostgreSQL server of the test's own. Each
-// script has a schema; what leads there is in DATABASE_FOLDER,
-// DATABASE_PASSWORD and DATABASE_SCHEMA.
-func TestPostgresScripts(t *testing.T) {
-	t.Parallel()
-	const password = "s3cret/of@the#test"
+// newPostgres starts a server for a test.
+func newPostgres(t *testing.T, password string) *postgrestest.Server {
+	t.Helper()
 	server, err := postgrestest.NewWithPassword(password)
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +26,16 @@ func TestPostgresScripts(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return server
+}
+
+// TestPostgresScripts runs nodes on a PostgreSQL server of the test's own. Each
+// script has a schema; what leads there is in DATABASE_FOLDER,
+// DATABASE_PASSWORD and DATABASE_SCHEMA.
+func TestPostgresScripts(t *testing.T) {
+	t.Parallel()
+	const password = "s3cret/of@the#test"
+	server := newPostgres(t, password)
 	var schemas atomic.Int64
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "postgres"),
