@@ -53,7 +53,11 @@ func (n *Node) newGateway(c *config.Config, guard *netguard.Guard, keys *keys) (
 		}
 	}
 	g.login = upstream.NewLogin(login)
-	if g.servers, err = upstream.New(&c.MCP, upstream.Options{Guard: guard, Path: c.Path, Log: n.log, Login: g.login}); err != nil {
+	servers := upstream.Options{Guard: guard, Path: c.Path, Log: n.log, Login: g.login}
+	if c.UsesPostgres() {
+		servers.Docs = n.store
+	}
+	if g.servers, err = upstream.New(&c.MCP, servers); err != nil {
 		return nil, err
 	}
 	g.calls = bridge.NewCalls(bridge.CallsOptions{

@@ -3,7 +3,6 @@ package upstream
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"sync"
 	"time"
@@ -42,14 +41,17 @@ type question struct {
 
 // holds are the held calls of a server.
 type holds struct {
-	t *target
+	t     *target
+	relay *relay
 
 	mu     sync.Mutex
 	calls  map[string]*held
 	closed bool
 }
 
-func newHolds(t *target) *holds { return &holds{t: t, calls: map[string]*held{}} }
+func newHolds(t *target, r *relay) *holds {
+	return &holds{t: t, relay: r, calls: map[string]*held{}}
+}
 
 // add keeps a call, under a state that nobody can guess (SEC-04).
 func (h *holds) add(one *held) error {
@@ -58,7 +60,6 @@ func (h *holds) add(one *held) error {
 	if h.closed || len(h.calls) >= maxHeld {
 		return h.t.refused("too many calls wait for their clients", nil)
 	}
-	one.state = heldPrefix + rand.Text()
 	one.timer = time.AfterFunc(heldFor, func() { h.expire(one) })
 	h.calls[one.state] = one
 	return nil
@@ -71,6 +72,7 @@ func (h *holds) expire(one *held) {
 	delete(h.calls, one.state)
 	h.mu.Unlock()
 	if mine {
+		h.relay.drop(one.state)
 		one.call.leave(false)
 	}
 }
@@ -84,6 +86,7 @@ func (h *holds) close() {
 	h.mu.Unlock()
 	for _, one := range all {
 		one.timer.Stop()
+		h.relay.drop(one.state)
 		one.call.leave(false)
 	}
 }
@@ -97,12 +100,16 @@ func (h *holds) take(r *Request) (*held, *mcp.Error) {
 	one := h.calls[state]
 	// Whose it is not sees no difference to one that is not there.
 	if one == nil || one.caller != callerKey(r.Caller) {
-		return nil, mcp.Errorf(mcp.CodeInvalidParams, "The requestState is not known, or its time is over; make the call again without it")
+		return nil, notHeld()
 	}
 	if one.method != r.Message.Method || !bytes.Equal(one.about, about(r.Message)) {
 		return nil, mcp.Errorf(mcp.CodeInvalidParams, "The requestState is that of another call")
 	}
 	return one, nil
+}
+
+func notHeld() *mcp.Error {
+	return mcp.Errorf(mcp.CodeInvalidParams, "The requestState is not known, or its time is over; make the call again without it")
 }
 
 // about returns what makes a request this one: what it calls, and with which
@@ -117,6 +124,9 @@ func about(m *mcp.Message) []byte {
 
 // resume goes on with a held call. What is not answered is asked again (MRT-06).
 func (l *legacyServer) resume(ctx context.Context, r *Request) (Answer, error) {
+	if holder, ok := l.held.relay.elsewhere(r.Message.ParamString("requestState")); ok {
+		return l.held.relay.send(ctx, l.target, holder, r)
+	}
 	one, refusal := l.held.take(r)
 	if refusal != nil {
 		return single(failure(r.Message.ID, refusal))
@@ -175,6 +185,7 @@ func (h *holds) answer(one *held, answers map[string]jsontext.Value) (told [][]b
 	if len(left) == 0 {
 		one.timer.Stop()
 		delete(h.calls, one.state)
+		h.relay.drop(one.state)
 	}
 	return told, left, nil
 }

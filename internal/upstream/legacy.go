@@ -240,16 +240,20 @@ func (a *legacyAnswer) hold(asked *mcp.Message) (*mcp.Message, error) {
 	if !a.detach() { // who has asked is gone
 		return nil, a.l.why(a.ctx, a.call.life, context.Cause(a.ctx))
 	}
-	one := &held{call: a.call, caller: a.caller, method: a.request.Method, about: about(a.request)}
+	relay := a.l.held.relay
+	state, known := relay.hold(a.l)
+	one := &held{call: a.call, caller: a.caller, method: a.request.Method, about: about(a.request), state: state}
 	for _, m := range append([]*mcp.Message{asked}, a.call.queue.requests(gatherTime)...) {
 		a.call.asked++
 		one.asked = append(one.asked, question{"input-" + strconv.Itoa(a.call.asked), m})
 	}
 	questions := one.asked
 	if err := a.l.held.add(one); err != nil {
+		relay.drop(state)
 		a.call.leave(false)
 		return nil, err
 	}
+	<-known
 	return a.l.inputRequired(a.request.ID, one.state, questions)
 }
 

@@ -28,12 +28,12 @@ type sessions struct {
 	server  *legacyServer
 }
 
-func newSessions(h *httpServer, c *config.MCPServer, listTTL time.Duration) *sessions {
+func newSessions(h *httpServer, c *config.MCPServer, listTTL time.Duration, r *relay) *sessions {
 	private := c.Sharing == config.MCPSharingPrincipal || c.Auth.OAuth != nil && !c.Auth.OAuth.Shared
 	pool := newPool[*session](h.target, c.Processes, c.Idle.Std())
 	return &sessions{
 		h: h, sharing: c.Sharing, pool: pool,
-		server: &legacyServer{target: h.target, held: newHolds(h.target), tools: &h.tools, ttl: listTTL, private: private, hub: newHub(), open: pool},
+		server: &legacyServer{target: h.target, held: newHolds(h.target, r), tools: &h.tools, ttl: listTTL, private: private, hub: newHub(), open: pool},
 	}
 }
 

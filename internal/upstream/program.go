@@ -53,7 +53,7 @@ func (s *Servers) makeProgram(t *target, c *config.MCPServer, listTTL time.Durat
 		command: command{path: c.Command[0], args: c.Command[1:], dir: dir, env: process.Environment(inherited...)},
 	}
 	p.old = &legacyServer{
-		target: t, held: newHolds(t), tools: &p.tools, ttl: listTTL, private: c.Sharing == config.MCPSharingPrincipal, hub: newHub(), open: p.sessions,
+		target: t, held: newHolds(t, s.relay), tools: &p.tools, ttl: listTTL, private: c.Sharing == config.MCPSharingPrincipal, hub: newHub(), open: p.sessions,
 	}
 	if path := p.command.path; filepath.Base(path) != path && !filepath.IsAbs(path) {
 		p.command.path = filepath.Join(base, path)

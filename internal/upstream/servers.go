@@ -21,6 +21,7 @@ import (
 	"handoff.example/handoff/internal/mask"
 	"handoff.example/handoff/internal/mcp"
 	"handoff.example/handoff/internal/netguard"
+	"handoff.example/handoff/internal/store"
 )
 
 // Options are what servers need besides their configuration.
@@ -38,6 +39,9 @@ type Options struct {
 	Observe func(Outcome)
 	// Login is where callers log in to servers that ask for it; nil: nowhere.
 	Login *Login
+	// Docs are shared with other nodes, so that a client which is asked something in
+	// the middle of a call may answer at any of them; nil: there are no others.
+	Docs store.Docs
 }
 
 // Outcome is what became of a request.
@@ -55,6 +59,7 @@ type Outcome struct {
 type Servers struct {
 	opts    Options
 	listTTL time.Duration
+	relay   *relay
 
 	mu     sync.Mutex
 	byName map[string]*server
@@ -78,7 +83,7 @@ func New(c *config.MCP, opts Options) (*Servers, error) {
 	if opts.Login == nil {
 		opts.Login = NewLogin(LoginOptions{})
 	}
-	s := &Servers{opts: opts, listTTL: c.ListTTL.Std(), byName: map[string]*server{}}
+	s := &Servers{opts: opts, listTTL: c.ListTTL.Std(), relay: newRelay(opts.Docs, opts.Log), byName: map[string]*server{}}
 	for name, one := range c.Servers {
 		made, err := s.make(name, one)
 		if err != nil {
@@ -161,6 +166,7 @@ func (s *Servers) Close(ctx context.Context) error {
 	s.byName = map[string]*server{}
 	s.mu.Unlock()
 	closeAll(ctx, all)
+	s.relay.close()
 	s.opts.Login.closeIdle()
 	return nil
 }
@@ -256,7 +262,7 @@ func (s *Servers) makeHTTP(t *target, c *config.MCPServer) (speaker, error) {
 		s.opts.Login.add(one)
 		h.login = one
 	}
-	h.legacy = newSessions(h, c, s.listTTL)
+	h.legacy = newSessions(h, c, s.listTTL, s.relay)
 	return h, nil
 }
 
@@ -388,6 +394,9 @@ func (w *watched) finished(ctx context.Context, err error, result string) {
 		case isLogin(err):
 			w.s.health.gone()
 			result = "login"
+		case errors.Is(err, errHolder): // which says nothing of the server
+			w.s.health.gone()
+			result = "lost"
 		default:
 			w.s.health.failed(err)
 			w.s.log.Warn("call of an MCP server failed", "method", w.r.Message.Method, "error", err)
