@@ -190,7 +190,7 @@ func newEdge(t *testing.T, o edgeOptions) *edge {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	servers, err := upstream.New(&c.MCP, upstream.Options{Log: quiet})
+	servers, err := upstream.New(&c.MCP, upstream.Options{Log: quiet, Docs: o.docs})
 	if err != nil {
 		t.Fatal(err)
 	}

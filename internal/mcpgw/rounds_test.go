@@ -141,6 +141,34 @@ func TestAnswerAtAnotherNode(t *testing.T) {
 	}
 }
 
+// MRT-09 over two nodes for a modern client: a call that waits for its answer goes on
+// at any node, for its caller alone (SEC-04).
+func TestRetryAtAnotherNode(t *testing.T) {
+	t.Parallel()
+	docs := openDocs(t)
+	e := newEdge(t, edgeOptions{legacy: true, docs: docs})
+	other := newEdge(t, edgeOptions{legacy: true, docs: docs, tools: e.tools})
+	call := func(node *edge, more, token string) reply {
+		t.Helper()
+		header := map[string]string{mcp.HeaderName: "elicit", "Authorization": "Bearer " + token}
+		return node.do(http.MethodPost, "", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"elicit","arguments":{},`+more+meta(`"elicitation":{}`)+`}}`, header)
+	}
+	got := call(e, "", "ana")
+	if string(got.result["resultType"]) != `"input_required"` {
+		t.Fatalf("got %s", got.body)
+	}
+	retry := `"inputResponses":{` + firstKey(t, got.result["inputRequests"]) + `:{"action":"accept","content":{"value":"Ana"}}},"requestState":` + string(got.result["requestState"]) + ","
+	if got := call(other, retry, "ben"); got.code != mcp.CodeInvalidParams {
+		t.Errorf("got %s", got.body)
+	}
+	if got := call(other, retry, "ana"); !strings.Contains(got.body, "hello Ana") {
+		t.Errorf("got %s", got.body)
+	}
+	if got := call(other, retry, "ana"); got.code != mcp.CodeInvalidParams {
+		t.Errorf("got %s", got.body)
+	}
+}
+
 // MET-05 for legacy clients: one that cannot be asked is not.
 func TestLegacyClientThatCannotBeAsked(t *testing.T) {
 	t.Parallel()

@@ -25,21 +25,23 @@ const (
 
 const (
 	lookForRounds = 250 * time.Millisecond
-	// holderTime is how long a node counts as there without a sign of life; it gives
+	maxRounds     = 1000 // that are looked at at once
+	// holderTime is how long a node counts as there without a sign of life. It gives
 	// one after so many looks.
 	holderTime  = 15 * time.Second
 	holderLooks = 20
-	// announceTime is how long a store may take to hear that calls are held here.
-	announceTime = 2 * time.Second
-	maxRounds    = 1000 // that are looked at at once
+	// storeTime is how long a store may take before what has no need to wait goes on.
+	storeTime = 2 * time.Second
+	// fetchTime is how long an answer is there for the node that waits for it.
+	fetchTime = 10 * time.Second
 )
 
-// How long the documents of rounds last that nobody removes. What is said in them is
-// there for short; that one was taken has to be known for as long as a call may take.
+// How long documents last that nobody removes. The clocks of nodes and store may be
+// almost as far apart. That a round was taken has to be known for as long as a call
+// may take.
 const (
-	askedTime  = time.Minute
-	takenTime  = 24 * time.Hour
-	answerTime = 10 * time.Second
+	documentTime = 5 * time.Minute
+	takenTime    = 24 * time.Hour
 )
 
 // relay carries rounds of held calls to the nodes that hold them: a client goes on at
@@ -179,8 +181,8 @@ func (r *relay) serve(h *holder) {
 	for n := 1; ; n++ {
 		select {
 		case <-r.stop:
-			h.work.Wait()
 			h.forget(nil)
+			h.work.Wait()
 			return
 		case <-every.C:
 		}
@@ -196,11 +198,14 @@ func (r *relay) serve(h *holder) {
 
 // announce says that calls are held here.
 func (r *relay) announce(h *holder) {
-	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	if !r.put(ctx, h.doc, nil, holderTime) {
-		r.log.Warn("the other nodes cannot be told that calls of MCP servers wait here for their clients")
+	for range 2 { // a document that was removed is made anew
+		if r.put(ctx, h.doc, nil, documentTime) {
+			return
+		}
 	}
+	r.log.Warn("the other nodes cannot be told that calls of MCP servers wait here for their clients")
 }
 
 // look begins with rounds that are new, and gives up those whose clients have left.
@@ -255,10 +260,25 @@ func (r *relay) carry(ctx context.Context, h *holder, doc *store.Doc) {
 	if asked.State != roundAsked || !r.put(ctx, doc, (&round{State: roundTaken}).append(nil), takenTime) {
 		return
 	}
-	answer := r.run(ctx, h, asked, request)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderTime)
+	r.answer(ctx, doc, r.run(ctx, h, asked, request))
+}
+
+// answer writes what a round has come to, and leaves it until it was fetched or
+// nobody seems to do that. The context is over when the document is gone, or the
+// node goes.
+func (r *relay) answer(ctx context.Context, doc *store.Doc, body []byte) {
+	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderTime)
 	defer cancel()
-	r.put(ctx, doc, answer, answerTime) // where it is not taken, nobody waits any more
+	if !r.put(write, doc, body, documentTime) {
+		return
+	}
+	fetched := time.NewTimer(fetchTime)
+	defer fetched.Stop()
+	select {
+	case <-ctx.Done():
+	case <-fetched.C:
+		r.remove(doc)
+	}
 }
 
 // run makes a round as if its client had come here.
@@ -283,8 +303,8 @@ func (r *relay) run(ctx context.Context, h *holder, asked *round, request []byte
 	return failedRound(m.ID, err)
 }
 
-// put writes a document until the store has taken it. It reports false where another
-// node was faster, or the context is over.
+// put writes a document, and tries again until the store has taken it. It reports
+// false where another node was faster, or the context is over.
 func (r *relay) put(ctx context.Context, doc *store.Doc, body []byte, lasts time.Duration) bool {
 	doc.Body = body
 	for {
@@ -314,7 +334,7 @@ func (r *relay) put(ctx context.Context, doc *store.Doc, body []byte, lasts time
 
 // remove removes a document, which else goes with time.
 func (r *relay) remove(doc *store.Doc) {
-	ctx, cancel := context.WithTimeout(context.Background(), announceTime)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
 	_ = r.docs.DeleteDoc(ctx, everything(), doc.Space, doc.Key)
 }

@@ -192,10 +192,12 @@ func TestHeldCallExpires(t *testing.T) {
 		time.Sleep(time.Minute)
 		m, err := w.round(t, w.b, "{}")
 		w.refused(t, m, err)
+		synctest.Wait()
 		if len(w.tape.told) != 1 || !strings.Contains(w.tape.told[0], mcp.NotifyCancelled) {
 			t.Errorf("the server was told %q", w.tape.told)
 		}
 		time.Sleep(2 * lookForRounds)
+		synctest.Wait()
 		if w.a.held.relay.holder != nil {
 			t.Error("the node looks for rounds")
 		}
@@ -224,6 +226,7 @@ func TestHolderIsCutOff(t *testing.T) {
 		}
 		w.at.down.Store(false)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if len(w.tape.told) != 0 {
 			t.Errorf("the server was told %q", w.tape.told)
 		}

@@ -29,16 +29,17 @@ type relayed struct {
 	t       *target
 	ctx     context.Context
 	request *mcp.Message
-	holder  string
-	doc     *store.Doc
-	taken   bool // the other node has begun with it
+	holder  *store.Doc // of the other node, as it was seen last
+	seen    time.Time  // when that was new
+	doc     *store.Doc // of the round
+	taken   bool       // the other node has begun with it
 	over    bool
 }
 
 // send hands a round to the node that holds its call. What the round has to be is
 // checked there.
 func (r *relay) send(ctx context.Context, t *target, holder string, q *Request) (Answer, error) {
-	_, err := r.docs.Doc(ctx, everything(), spaceHolder, holder)
+	there, err := r.docs.Doc(ctx, everything(), spaceHolder, holder)
 	if errors.Is(err, store.ErrNotFound) {
 		return single(failure(q.Message.ID, notHeld()))
 	}
@@ -49,7 +50,7 @@ func (r *relay) send(ctx context.Context, t *target, holder string, q *Request) 
 		}
 	}
 	a := &relayed{
-		r: r, t: t, ctx: ctx, request: q.Message, holder: holder,
+		r: r, t: t, ctx: ctx, request: q.Message, holder: there, seen: time.Now(),
 		doc: &store.Doc{Space: spaceRound, Key: holder + "/" + rand.Text()},
 	}
 	asked := &round{Server: t.name, Timeout: int64(q.Timeout), State: roundAsked}
@@ -59,7 +60,7 @@ func (r *relay) send(ctx context.Context, t *target, holder string, q *Request) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, holderTime)
 	defer cancel()
-	if !r.put(ctx, a.doc, asked.append(q.Message.Body), askedTime) {
+	if !r.put(ctx, a.doc, asked.append(q.Message.Body), documentTime) {
 		a.Close()
 		return nil, a.unknown()
 	}
@@ -74,17 +75,17 @@ func (a *relayed) Next() (*mcp.Message, error) {
 	a.over = true
 	every := time.NewTicker(lookForRounds)
 	defer every.Stop()
-	heard := time.Now()
 	for n := 1; ; n++ {
 		select {
 		case <-a.ctx.Done():
 			return nil, a.t.why(a.ctx, a.ctx, context.Cause(a.ctx))
+		case <-a.r.stop:
+			return nil, a.unknown()
 		case <-every.C:
 		}
-		gone := n%lookForHolder == 0 && a.gone() // it is asked first: the last that a node does is to answer
+		gone := n%lookForHolder == 0 && a.gone() // before the answer, which is the last that a node writes
 		doc, err := a.r.docs.Doc(a.ctx, everything(), spaceRound, a.doc.Key)
 		if err == nil {
-			heard = time.Now()
 			said, message := parseRound(doc.Body)
 			if said.State == roundAnswered {
 				return a.answer(said, message)
@@ -92,7 +93,7 @@ func (a *relayed) Next() (*mcp.Message, error) {
 			a.taken = said.State == roundTaken
 		}
 		switch {
-		case errors.Is(err, store.ErrNotFound), gone && a.taken, time.Since(heard) > holderTime:
+		case errors.Is(err, store.ErrNotFound), gone && (a.taken || err != nil):
 			return nil, a.unknown()
 		case gone && a.withdraw():
 			return failure(a.request.ID, notHeld())
@@ -100,15 +101,25 @@ func (a *relayed) Next() (*mcp.Message, error) {
 	}
 }
 
-// gone reports whether the node is not there that is to answer.
+// gone reports whether the node is not there that is to answer: its sign of life has
+// not been new for too long.
 func (a *relayed) gone() bool {
-	_, err := a.r.docs.Doc(a.ctx, everything(), spaceHolder, a.holder)
-	return errors.Is(err, store.ErrNotFound)
+	there, err := a.r.docs.Doc(a.ctx, everything(), spaceHolder, a.holder.Key)
+	if err == nil && there.Version != a.holder.Version {
+		a.holder, a.seen = there, time.Now()
+	}
+	silent := time.Since(a.seen) > holderTime
+	if silent {
+		a.r.remove(a.holder) // nobody else has to wait; one that is there says so again
+	}
+	return silent || errors.Is(err, store.ErrNotFound)
 }
 
 // withdraw takes a round back, unless the other node has begun with it.
 func (a *relayed) withdraw() bool {
-	return a.r.put(a.ctx, a.doc, (&round{}).append(nil), answerTime)
+	ctx, cancel := context.WithTimeout(a.ctx, storeTime)
+	defer cancel()
+	return a.r.put(ctx, a.doc, (&round{}).append(nil), documentTime)
 }
 
 // unknown says that the other node may have made the round.
