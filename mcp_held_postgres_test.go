@@ -47,6 +47,9 @@ func askingServer(t *testing.T, answered chan<- struct{}, wait <-chan struct{}) 
 	})
 	tools := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
 	t.Cleanup(func() {
+		for one := range s.Sessions() { // those of a node that was killed
+			_ = one.Close()
+		}
 		tools.CloseClientConnections()
 		tools.Close()
 	})
