@@ -40,7 +40,8 @@ type shelf struct {
 // losable is a shelf that can be lost.
 type losable struct {
 	*shelf
-	down atomic.Bool
+	down   atomic.Bool
+	before func(*store.Doc) // something is written; nil: nothing happens
 }
 
 var errLost = errors.New("lost")
@@ -83,6 +84,9 @@ func (l *losable) Docs(_ context.Context, _ store.Scope, space, prefix, _ string
 }
 
 func (l *losable) PutDoc(_ context.Context, d *store.Doc) error {
+	if l.before != nil {
+		l.before(d)
+	}
 	if err := l.enter(); err != nil {
 		return err
 	}
@@ -233,6 +237,36 @@ func TestHolderIsCutOff(t *testing.T) {
 		if m, err := w.round(t, w.b, "{}"); err != nil || m.ParamString("requestState") != w.state {
 			t.Errorf("the node is not there again: %v, %v", m, err)
 		}
+	})
+}
+
+// A node that was thought to be gone, and takes the round at the very moment at which
+// it is withdrawn, is waited for.
+func TestHolderIsBackInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newBench(t)
+		w.at.down.Store(true)
+		w.bt.before = func(d *store.Doc) {
+			if d.Version > 0 {
+				w.at.down.Store(false)
+				time.Sleep(2 * lookForRounds)
+			}
+		}
+		if m, err := w.round(t, w.b, "{}"); err != nil || m.ParamString("requestState") != w.state {
+			t.Errorf("got %v, %v", m, err)
+		}
+	})
+}
+
+// The state of a call is that of its server alone.
+func TestHeldCallOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newBench(t)
+		w.b.name = "crm"
+		m, err := w.round(t, w.b, "{}")
+		w.refused(t, m, err)
 	})
 }
 
