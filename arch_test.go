@@ -51,6 +51,7 @@ var floors = map[string]int{
 	"internal/protobuf":         2,
 	"internal/netguard":         1,
 	"internal/sse":              1,
+	"internal/http1":            1,
 	"internal/process":          1,
 	"internal/oauth":            2,
 	"internal/span":             1,

@@ -15,6 +15,7 @@ import (
 
 	"handoff.example/handoff/config"
 	"handoff.example/handoff/internal/auth"
+	"handoff.example/handoff/internal/http1"
 	"handoff.example/handoff/internal/mcpgw"
 	"handoff.example/handoff/internal/wire"
 )
@@ -86,9 +87,7 @@ func (n *Node) Serve(ctx context.Context, listener net.Listener) error {
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancelLast()
 	for _, s := range servers {
-		if serr := s.server.Shutdown(last); serr != nil {
-			_ = s.server.Close()
-		}
+		s.shutdown(last)
 	}
 	return errors.Join(err, n.Shutdown(last))
 }
@@ -111,6 +110,7 @@ func (n *Node) linger(ctx context.Context, since time.Time) {
 type server struct {
 	server   *http.Server
 	listener net.Listener
+	calls    *http1.Server // the connections that it has taken over; nil: none
 }
 
 // serve serves the listener until the server is shut down.
@@ -121,6 +121,16 @@ func (s *server) serve() error {
 	return s.server.Serve(s.listener)
 }
 
+// shutdown lets answers that are being written end, and breaks them off when ctx ends.
+func (s *server) shutdown(ctx context.Context) {
+	if err := s.server.Shutdown(ctx); err != nil {
+		_ = s.server.Close()
+	}
+	if s.calls != nil {
+		_ = s.calls.Shutdown(ctx) // which has closed what is left
+	}
+}
+
 // servers returns the listeners of a node with what they serve: the public one,
 // the admin socket, and the one for metrics.
 func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) {
@@ -128,17 +138,18 @@ func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) 
 		HeaderTimeout: c.Limits.HeaderTimeout.Std(), IdleTimeout: c.Limits.IdleTimeout.Std(),
 		HeaderBytes: int(c.Limits.HeaderBytes), Logger: n.log,
 	}
-	main := wire.NewServer(n, options)
+	calls := http1.New(n, http1.Options{HeaderTimeout: options.HeaderTimeout, IdleTimeout: options.IdleTimeout, HeaderBytes: options.HeaderBytes, Logger: n.log})
+	main := wire.NewServer(calls, options)
 	var err error
 	if main.TLSConfig, err = n.serverTLS(c); err != nil {
 		return nil, err
 	}
-	servers := []server{{main, public}}
+	servers := []server{{main, public, calls}}
 	if err := n.ListenAdmin(); err != nil {
 		return nil, err
 	}
 	if n.socket != nil {
-		servers = append(servers, server{wire.NewServer(n.adminHandler(c), options), n.socket})
+		servers = append(servers, server{server: wire.NewServer(n.adminHandler(c), options), listener: n.socket})
 	}
 	if c.Telemetry.Listen != "" {
 		listener, err := net.Listen("tcp", c.Telemetry.Listen)
@@ -150,7 +161,7 @@ func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) 
 		}
 		mux := http.NewServeMux()
 		n.observe(mux, c)
-		servers = append(servers, server{wire.NewServer(mux, options), listener})
+		servers = append(servers, server{server: wire.NewServer(mux, options), listener: listener})
 	}
 	return servers, nil
 }

@@ -1,0 +1,293 @@
+package http1
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What a connection does.
+const (
+	active int32 = iota
+	idle
+	closed
+)
+
+const (
+	// watchAfter is how long a call lasts before the server looks whether its client
+	// is still there.
+	watchAfter = 10 * time.Millisecond
+	// maxLeft bounds what is read of a body that a handler has left, so that its
+	// connection can go on.
+	maxLeft = 256 << 10
+	// lingerTime is how long a client that still writes has to take its answer, before
+	// the end of the connection takes it away (RFC 9112 §9.6).
+	lingerTime = 500 * time.Millisecond
+	// Buffers that have grown beyond that are let go.
+	maxKept = 64 << 10
+)
+
+// conn is a connection. One goroutine serves it: it reads a request, lets the handler
+// answer, and reads the next one.
+type conn struct {
+	server *Server
+	net.Conn
+	base   context.Context
+	remote string
+	tls    *tls.ConnectionState
+	state  atomic.Int32
+
+	given []byte // what was read before the connection was taken over
+	in    *bufio.Reader
+	head  []byte // of the request that is read
+	text  string // of the last head
+	out   []byte // of the answer, and not sent yet
+	parts net.Buffers
+	names []string // of fields of the answer
+	dated bool     // there is a deadline for writes
+	taken bool     // the connection is somebody else's now
+
+	mu       sync.Mutex
+	deadline time.Time // for reads
+	inForce  time.Time // deadline that the connection was told
+	reading  bool
+	timer    *time.Timer
+	watched  *request      // whose client is watched; nil: none
+	looking  chan struct{} // closed when the look is over; nil: nobody looks
+}
+
+func newConn(s *Server, nc net.Conn, r *http.Request, given []byte) *conn {
+	c := &conn{
+		server: s, Conn: nc, base: context.WithoutCancel(r.Context()), remote: r.RemoteAddr, tls: r.TLS,
+		given: append([]byte(nil), given...), out: make([]byte, 0, 2<<10),
+	}
+	c.in = bufio.NewReader((*source)(c))
+	return c
+}
+
+// first returns the request with which the connection was taken over.
+func (c *conn) first(r *http.Request) *request {
+	ctx, cancel := context.WithCancel(c.base)
+	next := &request{Request: r.WithContext(ctx), cancel: cancel}
+	c.setBody(next)
+	return next
+}
+
+// serve serves requests, from the first one on.
+func (c *conn) serve(r *request) {
+	for r != nil && c.answer(r) {
+		r = c.next()
+	}
+	c.server.forget(c)
+	if !c.taken {
+		_ = c.Close()
+	}
+}
+
+// answer lets the handler answer a request, and reports whether another one may
+// come.
+func (c *conn) answer(r *request) bool {
+	w := &response{c: c, r: r, header: make(http.Header, 8), length: unknown}
+	r.body.answer = w
+	c.watch(r)
+	ok := c.handle(w, r.Request)
+	c.unwatch()
+	r.cancel()
+	if c.taken || !ok || w.finish() != nil {
+		return false
+	}
+	if c.dated {
+		c.dated = false
+		_ = c.SetWriteDeadline(time.Time{})
+	}
+	switch again := r.body.leave(); {
+	case !again:
+		c.linger()
+		return false
+	case w.closes:
+		if c.in.Buffered() > 0 {
+			c.linger()
+		}
+		return false
+	}
+	if cap(c.out) > maxKept {
+		c.out = nil
+	}
+	return true
+}
+
+// handle calls the handler, and reports whether it has come to an end.
+func (c *conn) handle(w http.ResponseWriter, r *http.Request) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is compared, as net/http does
+			c.server.opts.Logger.Error("A request panicked", "remote", c.remote, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	if r.Method == http.MethodOptions && r.RequestURI == "*" { // of the server itself; net/http answers like that
+		w.Header().Set("Content-Length", "0")
+		return true
+	}
+	c.server.handler.ServeHTTP(w, r)
+	return true
+}
+
+// next reads the next request. It returns nil when there is none.
+func (c *conn) next() *request {
+	c.setDeadline(time.Now().Add(c.server.opts.IdleTimeout))
+	c.state.Store(idle)
+	if c.server.closing.Load() {
+		return nil
+	}
+	_, err := c.in.Peek(1)
+	if !c.state.CompareAndSwap(idle, active) || err != nil {
+		return nil
+	}
+	c.setDeadline(time.Now().Add(c.server.opts.HeaderTimeout))
+	r, err := c.read()
+	if err != nil {
+		c.refuse(err)
+		return nil
+	}
+	c.setDeadline(time.Time{})
+	return r
+}
+
+// refuse answers what is no request, unless the connection itself has failed.
+func (c *conn) refuse(err error) {
+	e, ok := errors.AsType[*refusal](err)
+	if !ok {
+		return
+	}
+	status := fmt.Sprintf("%d %s", e.status, http.StatusText(e.status))
+	_, werr := fmt.Fprintf(c.Conn, "HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n%s: %s", status, status, e.why)
+	if werr == nil {
+		c.linger()
+	}
+}
+
+// linger takes what the client still writes, so that it reads its answer before it
+// hears of the end.
+func (c *conn) linger() {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		c.setDeadline(time.Now().Add(lingerTime))
+		_, _ = io.CopyN(io.Discard, c.in, maxLeft)
+	}
+}
+
+// retire closes the connection if it is idle, and else lets it end with its answer.
+func (c *conn) retire() {
+	if c.state.CompareAndSwap(idle, closed) {
+		_ = c.Close()
+	}
+}
+
+// abort breaks the connection off.
+func (c *conn) abort() { _ = c.Close() }
+
+// setDeadline bounds the reads from now on. The connection hears of it when there is
+// something to wait for.
+func (c *conn) setDeadline(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deadline = t
+	if c.reading {
+		c.enforce()
+	}
+}
+
+// enforce tells the connection of the deadline.
+func (c *conn) enforce() {
+	if c.deadline != c.inForce {
+		c.inForce = c.deadline
+		_ = c.SetReadDeadline(c.deadline)
+	}
+}
+
+// source is the connection as its buffer reads it.
+type source conn
+
+func (s *source) Read(p []byte) (int, error) {
+	c := (*conn)(s)
+	if len(c.given) > 0 {
+		n := copy(p, c.given)
+		c.given = c.given[n:]
+		return n, nil
+	}
+	c.mu.Lock()
+	c.enforce()
+	c.reading = true
+	c.mu.Unlock()
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	c.reading = false
+	c.mu.Unlock()
+	return n, err
+}
+
+// look tells the handler of a call when its client is gone. It looks once a call has
+// lasted for a while, and when the body was read: until then, who reads the body finds
+// out.
+func (c *conn) look() {
+	c.mu.Lock()
+	r := c.watched
+	switch {
+	case r == nil || c.looking != nil:
+		c.mu.Unlock()
+		return
+	case !r.body.over.Load():
+		c.timer.Reset(watchAfter)
+		c.mu.Unlock()
+		return
+	}
+	looking := make(chan struct{})
+	defer close(looking)
+	c.looking = looking
+	c.mu.Unlock()
+	if _, err := c.in.Peek(1); err == nil {
+		return // another request, before this one is answered
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watched == r {
+		r.cancel()
+	}
+}
+
+// watch begins to watch the client of a call.
+func (c *conn) watch(r *request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watched = r
+	if c.timer == nil {
+		c.timer = time.AfterFunc(watchAfter, c.look)
+	} else {
+		c.timer.Reset(watchAfter)
+	}
+}
+
+// unwatch ends that. Nobody reads the connection afterwards.
+func (c *conn) unwatch() {
+	c.mu.Lock()
+	c.watched = nil
+	c.timer.Stop()
+	looking := c.looking
+	c.mu.Unlock()
+	if looking == nil {
+		return
+	}
+	c.setDeadline(time.Unix(1, 0))
+	<-looking
+	c.mu.Lock()
+	c.looking = nil
+	c.mu.Unlock()
+	c.setDeadline(time.Time{})
+}
