@@ -59,6 +59,8 @@ type Directory struct {
 	log  *slog.Logger
 	// current is replaced as a whole by a reload.
 	current atomic.Pointer[shelf]
+	// changes counts the changes of what is known of servers.
+	changes atomic.Uint64
 }
 
 var _ Catalog = (*Directory)(nil)
@@ -73,7 +75,15 @@ type shelf struct {
 	handled bool
 
 	mu    sync.Mutex
-	views map[viewKey]*view
+	views map[viewKey]*sight
+}
+
+// sight is a view with how long it is known to be what a call would see: as long as
+// nothing changes, and until then.
+type sight struct {
+	*view
+	changes uint64
+	until   time.Time
 }
 
 // NewDirectory returns a directory without servers.
@@ -96,7 +106,7 @@ func NewDirectory(opts DirectoryOptions) *Directory {
 // same stays known.
 func (d *Directory) Use(s Settings) {
 	old := d.current.Load()
-	next := &shelf{Settings: s, names: slices.Sorted(maps.Keys(s.Servers)), sources: map[string]*source{}, views: map[viewKey]*view{}}
+	next := &shelf{Settings: s, names: slices.Sorted(maps.Keys(s.Servers)), sources: map[string]*source{}, views: map[viewKey]*sight{}}
 	next.handled = next.handles()
 	for name, server := range s.Servers {
 		if was := old.sources[name]; was != nil && was.server == server && sameLists(was.config, s.Config.Servers[name]) {
@@ -407,50 +417,75 @@ func callerKey(p *auth.Principal) string {
 
 // view returns what a caller sees of a group at an endpoint.
 func (d *Directory) view(ctx context.Context, s *shelf, v View, g group, w want) *view {
-	snaps, private := d.snapshots(ctx, s, v, g, w)
 	key := viewKey{endpoint: v.Endpoint, group: g, class: s.Policy.Class(v.Caller)}
+	changes := d.changes.Load()
+	if w == asKnown {
+		if kept := s.kept(key, v.Caller); kept != nil && kept.changes == changes && d.now().Before(kept.until) {
+			return kept.view
+		}
+	}
+	snaps, private, until := d.snapshots(ctx, s, v, g, w)
+	s.mu.Lock()
 	if private {
+		delete(s.views, key) // of the time when the class saw the same
 		key.caller = callerKey(v.Caller)
 	}
-	s.mu.Lock()
 	kept := s.views[key]
 	s.mu.Unlock()
+	seen := &sight{changes: changes, until: until}
 	if kept != nil && slices.Equal(kept.snaps, snaps) {
-		return kept
+		seen.view = kept.view
+	} else {
+		seen.view = d.build(s, v, g, snaps)
 	}
-	made := d.build(s, v, g, snaps)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.views) >= maxViews {
 		clear(s.views)
 	}
-	s.views[key] = made
-	return made
+	s.views[key] = seen
+	return seen.view
+}
+
+// kept returns the view that was made last for a class of callers, or else for one of
+// it; nil: none was.
+func (s *shelf) kept(key viewKey, caller *auth.Principal) *sight {
+	s.mu.Lock()
+	kept := s.views[key]
+	s.mu.Unlock()
+	if kept != nil {
+		return kept
+	}
+	key.caller = callerKey(caller)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.views[key]
 }
 
 // known returns the view that was made last, without fetching; nil: none was.
 func (d *Directory) known(s *shelf, v View, g group) *view {
-	key := viewKey{endpoint: v.Endpoint, group: g, class: s.Policy.Class(v.Caller)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if kept := s.views[key]; kept != nil {
-		return kept
+	if kept := s.kept(viewKey{endpoint: v.Endpoint, group: g, class: s.Policy.Class(v.Caller)}, v.Caller); kept != nil {
+		return kept.view
 	}
-	key.caller = callerKey(v.Caller)
-	return s.views[key]
+	return nil
 }
 
-// snapshots returns what the servers of an endpoint have, all at the same time.
-func (d *Directory) snapshots(ctx context.Context, s *shelf, v View, g group, w want) (snaps []*snapshot, private bool) {
+// snapshots returns what the servers of an endpoint have, all at the same time, and
+// until when calls would get the same if nothing changes.
+func (d *Directory) snapshots(ctx context.Context, s *shelf, v View, g group, w want) (snaps []*snapshot, private bool, until time.Time) {
 	sources := s.of(v.Endpoint)
 	kinds := g.kinds()
 	snaps = make([]*snapshot, len(sources)*len(kinds))
 	missing := false
+	until = d.now().Add(maxTTL)
 	for i, src := range sources {
 		for j, kind := range kinds {
-			known := src.peek(kind, v.Caller, w)
+			known, lasts := src.peek(kind, v.Caller, w)
 			snaps[i*len(kinds)+j] = known
 			missing = missing || known == nil
+			if lasts.Before(until) {
+				until = lasts
+			}
 		}
 	}
 	if missing {
@@ -459,7 +494,7 @@ func (d *Directory) snapshots(ctx context.Context, s *shelf, v View, g group, w 
 	for _, snap := range snaps {
 		private = private || snap.private
 	}
-	return snaps, private
+	return snaps, private, until
 }
 
 // fetch gets what is missing of the snapshots.

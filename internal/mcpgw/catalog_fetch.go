@@ -211,6 +211,7 @@ func (s *source) stale(kinds ...listKind) {
 			one.mu.Unlock()
 		}
 	}
+	s.dir.changes.Add(1)
 }
 
 // fresh reports whether a list need not be fetched. The caller holds the lock.
@@ -218,24 +219,27 @@ func (l *shelved) fresh(now time.Time) bool {
 	return l.snap != nil && l.snap.known && !l.snap.failed && !l.stale && now.Before(l.snap.expires)
 }
 
-// peek returns a list without waiting, or nil.
-func (s *source) peek(kind listKind, caller *auth.Principal, w want) *snapshot {
+// peek returns a list without waiting, or nil, and until when a call would get the
+// same if nothing changes.
+func (s *source) peek(kind listKind, caller *auth.Principal, w want) (snap *snapshot, until time.Time) {
 	l := s.at(kind, caller)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := s.dir.now()
 	switch {
 	case l.snap == nil:
-		return nil
-	case l.fresh(now), l.flight == nil && now.Before(l.retry):
-		return l.snap
-	case w == asKnown && l.snap.known:
-		if l.flight == nil && now.Sub(l.snap.received) >= refreshAfter {
-			s.launch(context.Background(), kind, l)
-		}
-		return l.snap
+		return nil, now
+	case l.fresh(now):
+		return l.snap, l.snap.expires
+	case l.flight == nil && now.Before(l.retry):
+		return l.snap, l.retry
+	case w != asKnown || !l.snap.known:
+		return nil, now
+	case l.flight == nil && now.Sub(l.snap.received) >= refreshAfter:
+		s.launch(context.Background(), kind, l)
+		return l.snap, now
 	}
-	return nil
+	return l.snap, l.snap.received.Add(refreshAfter)
 }
 
 // get returns a list, and fetches it where it has to.
@@ -282,6 +286,7 @@ func (s *source) launch(ctx context.Context, kind listKind, l *shelved) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		defer close(done)
+		defer s.dir.changes.Add(1)
 		l.flight = nil
 		if snap.failed {
 			l.retry = s.dir.now().Add(retryAfter)

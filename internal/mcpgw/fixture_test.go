@@ -106,16 +106,16 @@ func tool(name string) string {
 // fixture is a directory of servers.
 type fixture struct {
 	*mcpgw.Directory
-	t       *testing.T
+	t       testing.TB
 	servers map[string]*server
 }
 
-func gateway(t *testing.T, yaml string, servers ...*server) *fixture {
+func gateway(t testing.TB, yaml string, servers ...*server) *fixture {
 	t.Helper()
 	return gatewayWith(t, mcpgw.DirectoryOptions{}, yaml, servers...)
 }
 
-func gatewayWith(t *testing.T, opts mcpgw.DirectoryOptions, yaml string, servers ...*server) *fixture {
+func gatewayWith(t testing.TB, opts mcpgw.DirectoryOptions, yaml string, servers ...*server) *fixture {
 	t.Helper()
 	opts.Logger = slog.New(slog.DiscardHandler)
 	if opts.Guard == nil {

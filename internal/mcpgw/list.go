@@ -144,7 +144,7 @@ func (d *Directory) position(v View, method, cursor string) (string, bool) {
 // caller may see it (DSC-02, DSC-05).
 func (d *Directory) Discover(ctx context.Context, v View) (jsontext.Value, error) {
 	s := d.current.Load()
-	snaps, private := d.snapshots(ctx, s, v, groupDiscover, asFresh)
+	snaps, private, _ := d.snapshots(ctx, s, v, groupDiscover, asFresh)
 	made := &view{snaps: snaps, private: private, shaped: s.Policy.TellsCallersApart()}
 	var tools, prompts, resources, subscribe, completions bool
 	instructions := ""
