@@ -62,8 +62,12 @@ func serveMCP() {
 			}
 			_, _ = w.Write(mcpAnswers[name])
 		case "tools/list":
+			ttl := "60000"
+			if r.URL.Path == "/mcp/cold" {
+				ttl = "0"
+			}
 			out := bytes.Replace(list, []byte("ID"), idOf(body), 1)
-			_, _ = w.Write(bytes.Replace(out, []byte("TTL"), []byte("60000"), 1))
+			_, _ = w.Write(bytes.Replace(out, []byte("TTL"), []byte(ttl), 1))
 		case "server/discover":
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":60000,"cacheScope":"public"}}`, idOf(body))
 		default:

@@ -57,7 +57,7 @@ type Catalog interface {
 	// what is not there are the same *mcp.Error.
 	Find(ctx context.Context, v View, method, name string) (*Target, error)
 	// List returns the result of a list method: a page with resultType, ttlMs and
-	// cacheScope.
+	// cacheScope. A _meta stands first in it.
 	List(ctx context.Context, v View, method, cursor string) (jsontext.Value, error)
 	// Discover returns the result of server/discover without _meta.
 	Discover(ctx context.Context, v View) (jsontext.Value, error)

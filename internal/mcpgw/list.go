@@ -60,26 +60,38 @@ func (d *Directory) List(ctx context.Context, v View, method, cursor string) (js
 		begin = sort.Search(len(items), func(i int) bool { return items[i].exposed > after })
 	}
 	end := min(begin+pageSize, len(items))
-	out := []byte(`{"resultType":"complete","` + listMembers[kind] + `":[`)
-	for i, it := range items[begin:end] {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, it.text...)
+	out, err := s.startList(v, kind, items[begin:end], shown)
+	if err != nil {
+		return nil, err
 	}
-	out = append(out, ']')
 	if end < len(items) {
 		out = append(append(out, `,"nextCursor":`...), quote(d.cursor(v, method, items[end-1].exposed))...)
 	}
-	out = d.appendCaching(out, v, shown)
+	return append(d.appendCaching(out, v, shown), '}'), nil
+}
+
+// startList returns a list up to the end of its items.
+func (s *shelf) startList(v View, kind listKind, items []*item, shown *view) ([]byte, error) {
+	size := 512
+	for _, it := range items {
+		size += len(it.text) + 1
+	}
+	out := append(make([]byte, 0, size), '{')
 	if len(shown.stale) > 0 {
 		names, err := json.Marshal(s.named(v, shown.stale))
 		if err != nil {
 			return nil, err
 		}
-		out = append(append(out, `,"_meta":`...), appendMembers(nil, mcp.MetaStale, names)...)
+		out = append(append(append(out, `"_meta":`...), appendMembers(nil, mcp.MetaStale, names)...), ',')
 	}
-	return append(out, '}'), nil
+	out = append(append(append(out, `"resultType":"complete","`...), listMembers[kind]...), `":[`...)
+	for i, it := range items {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, it.text...)
+	}
+	return append(out, ']'), nil
 }
 
 func byExposed(a, b *item) int {

@@ -1,6 +1,7 @@
 package mcpgw
 
 import (
+	"bytes"
 	"mime"
 	"net/http"
 	"slices"
@@ -244,7 +245,7 @@ func isTarget(method string) bool {
 func (x *exchange) serve(c *call) {
 	switch m := x.message; m.Method {
 	case mcp.MethodDiscover:
-		x.answerOf(x.h.opts.Catalog.Discover(x.ctx(), x.view))
+		x.answerNamed(x.h.opts.Catalog.Discover(x.ctx(), x.view))
 	case mcp.MethodListTools, mcp.MethodListPrompts, mcp.MethodListResources, mcp.MethodListTemplates:
 		x.list(m)
 	case mcp.MethodCallTool, mcp.MethodGetPrompt, mcp.MethodReadResource:
@@ -276,7 +277,7 @@ func (x *exchange) list(m *mcp.Message) {
 		x.refuse(mcp.Errorf(mcp.CodeInvalidParams, "The cursor is not known"))
 		return
 	}
-	x.answerOf(x.h.opts.Catalog.List(x.ctx(), x.view, m.Method, text))
+	x.answerNamed(x.h.opts.Catalog.List(x.ctx(), x.view, m.Method, text))
 }
 
 // complete asks a server to complete an argument of a prompt or a template.
@@ -316,6 +317,24 @@ func (x *exchange) answerOf(result jsontext.Value, err error) {
 		return
 	}
 	x.answer(result)
+}
+
+// answerNamed answers with a result that can be large, whose _meta stands first if it
+// has one, so that the name of the gateway (MET-06) goes in without reading it.
+func (x *exchange) answerNamed(result jsontext.Value, err error) {
+	if err != nil || x.old {
+		x.answerOf(result, err)
+		return
+	}
+	const meta = `{"_meta":{`
+	end, rest := `,`, bytes.TrimPrefix(result, []byte(meta))
+	if len(rest) == len(result) {
+		end, rest = `},`, result[1:]
+	}
+	body := make([]byte, 0, len(result)+len(x.messageID())+len(x.h.server)+200)
+	body = append(append(append(body, `{"jsonrpc":"2.0","id":`...), x.messageID()...), `,"result":`...)
+	body = append(append(append(body, meta...), `"`+mcp.MetaServer+`":`...), x.h.server...)
+	x.reply(append(append(append(body, end...), rest...), '}'))
 }
 
 // answer sends a result of the gateway's own, with its name (MET-06).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"handoff.example/handoff/internal/mcp"
@@ -15,8 +16,9 @@ import (
 // against its request before anybody sees it.
 type document struct {
 	*httpAnswer
-	message *mcp.Message // nil: it is larger, and was not read to its end
-	head    []byte       // what was read
+	message *mcp.Message       // nil: it is larger, and was not read to its end
+	head    []byte             // what was read
+	room    *[maxHead + 1]byte // in which the head is; nil: it has its own
 	rest    io.ReadCloser
 	length  int64
 	over    bool
@@ -57,20 +59,40 @@ func (d *document) begin() (whole bool, err error) {
 		return true, err
 	}
 	d.rest = netguard.MaxBytes(d.response.Body, d.h.resultBytes)
-	size := int64(512)
-	if d.length > 0 {
-		size = maxHead
+	d.room = heads.Get().(*[maxHead + 1]byte)
+	n := 0
+	for n < len(d.room) && err == nil {
+		var more int
+		more, err = d.rest.Read(d.room[n:])
+		n += more
 	}
-	head := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	n, err := io.CopyN(head, d.rest, maxHead+1)
-	d.head = head.Bytes()
+	d.head = d.room[:n]
 	if err != io.EOF {
 		return false, err
 	}
-	if d.length >= 0 && n != d.length {
+	if d.length >= 0 && int64(n) != d.length {
 		return false, io.ErrUnexpectedEOF
 	}
+	d.head = bytes.Clone(d.head)
+	d.giveBack()
 	return true, nil
+}
+
+// heads are for the heads of documents that are handed on as they come.
+var heads = sync.Pool{New: func() any { return new([maxHead + 1]byte) }}
+
+// giveBack gives back the room for the head.
+func (d *document) giveBack() {
+	if d.room != nil {
+		heads.Put(d.room)
+		d.room = nil
+	}
+}
+
+// Close gives up what has not come yet.
+func (d *document) Close() error {
+	d.giveBack()
+	return d.httpAnswer.Close()
 }
 
 // whole reads what is left.
@@ -79,7 +101,8 @@ func (d *document) whole() error {
 	if err != nil {
 		return err
 	}
-	d.head = append(d.head, rest...)
+	d.head = append(bytes.Clone(d.head), rest...)
+	d.giveBack()
 	return nil
 }
 

@@ -75,15 +75,15 @@ var errShape = errors.New("the answer is not one object")
 
 // feed reads on.
 func (t *tracker) feed(p []byte) error {
+	quote, slash := -1, -1 // the next of each, where they were looked for
 	for i := 0; i < len(p); i++ {
 		if t.inString {
 			// What is deep inside is skipped up to its next quote.
 			if !t.counts() && !t.escaped {
-				j := bytes.IndexAny(p[i:], `"\`)
-				if j < 0 {
+				quote, slash = next(p, '"', i, quote), next(p, '\\', i, slash)
+				if i = min(quote, slash); i == len(p) {
 					return nil
 				}
-				i += j
 			}
 			if err := t.inText(p[i]); err != nil {
 				return err
@@ -95,6 +95,18 @@ func (t *tracker) feed(p []byte) error {
 		}
 	}
 	return nil
+}
+
+// next returns where a byte comes next from a place on, len(p) if it does not. Known
+// is where it came last time.
+func next(p []byte, b byte, from, known int) int {
+	if known >= from {
+		return known
+	}
+	if j := bytes.IndexByte(p[from:], b); j >= 0 {
+		return from + j
+	}
+	return len(p)
 }
 
 // counts reports whether what is read now is of interest.
