@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"handoff.example/handoff/internal/mcp"
 )
 
@@ -94,6 +97,18 @@ func TestModernRefusals(t *testing.T) {
 	}
 	if got := e.do(http.MethodPost, "", `{"jsonrpc":"2.0","method":"notifications/x"}`, map[string]string{mcp.HeaderMethod: "", mcp.HeaderName: ""}); got.status != 202 || got.body != "" { // TRN-05, TRN-07
 		t.Errorf("a notification: got %d %q", got.status, got.body)
+	}
+}
+
+// A list of a server that is down says so beside the name of the gateway, in one _meta
+// (MET-06, GWY-06), and is one document.
+func TestListOfAServerThatIsDown(t *testing.T) {
+	t.Parallel()
+	e := newEdge(t, edgeOptions{yaml: "servers:\n  gone:\n    url: http://127.0.0.1:1/mcp\n"})
+	got := e.modern(mcp.MethodListTools, "", "", "")
+	var meta map[string]jsontext.Value
+	if err := json.Unmarshal(got.result["_meta"], &meta); err != nil || string(meta[mcp.MetaStale]) != `["gone"]` || meta[mcp.MetaServer].Kind() != '{' {
+		t.Errorf("got %s, %v", got.body, err)
 	}
 }
 
