@@ -2,9 +2,12 @@ package http1
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +23,8 @@ type request struct {
 // body is the content of a request (RFC 9112 §6).
 type body struct {
 	c      *conn
-	answer *response // to the request
-	over   atomic.Bool
+	answer *response   // to the request
+	over   atomic.Bool // it was read to its end
 
 	left    atomic.Int64 // of a content whose length is known
 	expects atomic.Bool  // the client waits to be told to go on
@@ -55,18 +58,10 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	if b.expects.CompareAndSwap(true, false) {
-		b.goOn()
+	if b.expects.Load() {
+		b.answer.goOn()
 	}
 	return b.read(p)
-}
-
-// goOn tells the client that its content is wanted (RFC 9110 §10.1.1), unless it has
-// an answer already.
-func (b *body) goOn() {
-	if !b.answer.begun.Load() {
-		_, _ = io.WriteString(b.c.Conn, "HTTP/1.1 100 Continue\r\n\r\n") // Read tells of an error
-	}
 }
 
 func (b *body) read(p []byte) (n int, err error) {
@@ -81,6 +76,8 @@ func (b *body) read(p []byte) (n int, err error) {
 			err = io.EOF
 		case err == io.EOF:
 			err = io.ErrUnexpectedEOF
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return n, err // who extends it reads on
 		}
 	}
 	b.err = err
@@ -88,32 +85,40 @@ func (b *body) read(p []byte) (n int, err error) {
 	case nil:
 	case io.EOF:
 		b.over.Store(true)
+		b.c.heard()
 	default:
 		b.broken.Store(true)
 	}
 	return n, err
 }
 
-// trailer reads over what comes behind the last chunk, of which nobody takes notice.
+// trailer reads the fields behind the last chunk (RFC 9112 §7.1.2).
 func (b *body) trailer() error {
-	err := b.c.readLines()
+	c := b.c
+	err := c.readLines()
 	if err == nil {
-		err = canonicalize(b.c.head)
+		err = canonicalize(c.head)
 	}
-	switch err {
-	case nil:
-		return io.EOF
-	case io.EOF:
+	switch {
+	case err == io.EOF:
 		return io.ErrUnexpectedEOF
+	case err != nil:
+		return err
+	case len(c.head) > 0:
+		r := b.answer.r
+		if r.Trailer == nil {
+			r.Trailer = http.Header{}
+		}
+		addFields(r.Trailer, string(c.head))
 	}
-	return err
+	return io.EOF
 }
 
 // Close is what a handler calls that wants no more.
 func (b *body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.err == nil && !b.over.Load() {
+	if b.err == nil {
 		b.err = http.ErrBodyReadAfterClose
 	}
 	return nil
@@ -124,22 +129,51 @@ func (b *body) leaves() bool {
 	return !b.over.Load() && (b.expects.Load() || b.broken.Load() || b.left.Load() > maxLeft)
 }
 
-// leave reads over what the handler has left, and reports whether a request can come
-// behind it.
-func (b *body) leave() bool {
-	if b.over.Load() {
-		return true
-	}
-	if b.leaves() {
-		return false
-	}
-	b.c.setDeadline(time.Now().Add(b.c.server.opts.HeaderTimeout))
+// drain reads over what is left, if that is little, and reports whether it has come to
+// the end. Nobody reads on afterwards.
+func (b *body) drain() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	buf := make([]byte, room)
-	for n := 0; n <= maxLeft && !b.over.Load() && !b.broken.Load(); {
-		m, _ := b.read(buf)
+	for n := 0; n <= maxLeft && !b.over.Load() && !b.leaves(); {
+		m, err := b.read(buf)
+		if err != nil {
+			break
+		}
 		n += m
 	}
+	b.err = http.ErrBodyReadAfterClose
+	b.broken.Store(!b.over.Load())
 	return b.over.Load()
+}
+
+// leave ends what a handler, or what it has started, does with the content, and
+// reports whether a request can come behind it.
+func (b *body) leave() bool {
+	switch {
+	case b.over.Load():
+		return true
+	case b.leaves():
+		b.c.setDeadline(longAgo) // for who still reads
+	default:
+		b.c.setDeadline(time.Now().Add(b.c.server.opts.HeaderTimeout))
+	}
+	return b.drain()
+}
+
+// addFields adds fields, whose names are canonical, to a header.
+func addFields(header http.Header, fields string) {
+	values := make([]string, strings.Count(fields, "\r\n"))
+	for i := range values {
+		var line string
+		line, fields, _ = strings.Cut(fields, "\r\n")
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.Trim(value, " \t")
+		if others := header[name]; others != nil {
+			header[name] = append(others, value)
+			continue
+		}
+		values[i] = value
+		header[name] = values[i : i+1 : i+1]
+	}
 }

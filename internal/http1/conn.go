@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -26,15 +27,16 @@ const (
 	// watchAfter is how long a call lasts before the server looks whether its client
 	// is still there.
 	watchAfter = 10 * time.Millisecond
-	// maxLeft bounds what is read of a body that a handler has left, so that its
+	// maxLeft bounds what is read of content that a handler has left, so that its
 	// connection can go on.
 	maxLeft = 256 << 10
 	// lingerTime is how long a client that still writes has to take its answer, before
 	// the end of the connection takes it away (RFC 9112 §9.6).
 	lingerTime = 500 * time.Millisecond
-	// Buffers that have grown beyond that are let go.
-	maxKept = 64 << 10
 )
+
+// longAgo is a deadline that ends who reads.
+var longAgo = time.Unix(1, 0)
 
 // conn is a connection. One goroutine serves it: it reads a request, lets the handler
 // answer, and reads the next one.
@@ -46,15 +48,12 @@ type conn struct {
 	tls    *tls.ConnectionState
 	state  atomic.Int32
 
-	given []byte // what was read before the connection was taken over
-	in    *bufio.Reader
-	head  []byte // of the request that is read
-	text  string // of the last head
-	out   []byte // of the answer, and not sent yet
-	parts net.Buffers
-	names []string // of fields of the answer
-	dated bool     // there is a deadline for writes
-	taken bool     // the connection is somebody else's now
+	given    []byte // what was read before the connection was taken over
+	in       *bufio.Reader
+	*buffers             // nil while the connection is idle
+	text     string      // of the last head, unless it was long
+	dated    atomic.Bool // there is a deadline for writes
+	taken    atomic.Bool // the connection is somebody else's now
 
 	mu       sync.Mutex
 	deadline time.Time // for reads
@@ -62,14 +61,12 @@ type conn struct {
 	reading  bool
 	timer    *time.Timer
 	watched  *request      // whose client is watched; nil: none
+	late     bool          // it was time to look, and the content was not there
 	looking  chan struct{} // closed when the look is over; nil: nobody looks
 }
 
 func newConn(s *Server, nc net.Conn, r *http.Request, given []byte) *conn {
-	c := &conn{
-		server: s, Conn: nc, base: context.WithoutCancel(r.Context()), remote: r.RemoteAddr, tls: r.TLS,
-		given: append([]byte(nil), given...), out: make([]byte, 0, 2<<10),
-	}
+	c := &conn{server: s, Conn: nc, base: context.WithoutCancel(r.Context()), remote: r.RemoteAddr, tls: r.TLS, given: append([]byte(nil), given...)}
 	c.in = bufio.NewReader((*source)(c))
 	return c
 }
@@ -84,13 +81,23 @@ func (c *conn) first(r *http.Request) *request {
 
 // serve serves requests, from the first one on.
 func (c *conn) serve(r *request) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.logPanic(p)
+		}
+		c.server.forget(c)
+		if !c.taken.Load() {
+			_ = c.Close()
+		}
+	}()
+	c.buffers = takeBuffers()
 	for r != nil && c.answer(r) {
 		r = c.next()
 	}
-	c.server.forget(c)
-	if !c.taken {
-		_ = c.Close()
-	}
+}
+
+func (c *conn) logPanic(p any) {
+	c.server.opts.Logger.Error("A request panicked", "remote", c.remote, "panic", p, "stack", string(debug.Stack()))
 }
 
 // answer lets the handler answer a request, and reports whether another one may
@@ -100,17 +107,24 @@ func (c *conn) answer(r *request) bool {
 	r.body.answer = w
 	c.watch(r)
 	ok := c.handle(w, r.Request)
+	w.over.Store(true)
 	c.unwatch()
 	r.cancel()
-	if c.taken || !ok || w.finish() != nil {
+	if c.taken.Load() || !ok {
 		return false
 	}
-	if c.dated {
-		c.dated = false
+	if r.MultipartForm != nil {
+		_ = r.MultipartForm.RemoveAll() // the system removes what is left
+	}
+	err := w.finish()
+	if err != nil && !errors.Is(err, errShort) {
+		return false
+	}
+	if c.dated.CompareAndSwap(true, false) {
 		_ = c.SetWriteDeadline(time.Time{})
 	}
 	switch again := r.body.leave(); {
-	case !again:
+	case !again || err != nil:
 		c.linger()
 		return false
 	case w.closes:
@@ -119,9 +133,6 @@ func (c *conn) answer(r *request) bool {
 		}
 		return false
 	}
-	if cap(c.out) > maxKept {
-		c.out = nil
-	}
 	return true
 }
 
@@ -129,7 +140,7 @@ func (c *conn) answer(r *request) bool {
 func (c *conn) handle(w http.ResponseWriter, r *http.Request) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is compared, as net/http does
-			c.server.opts.Logger.Error("A request panicked", "remote", c.remote, "panic", p, "stack", string(debug.Stack()))
+			c.logPanic(p)
 		}
 	}()
 	if r.Method == http.MethodOptions && r.RequestURI == "*" { // of the server itself; net/http answers like that
@@ -142,6 +153,8 @@ func (c *conn) handle(w http.ResponseWriter, r *http.Request) (ok bool) {
 
 // next reads the next request. It returns nil when there is none.
 func (c *conn) next() *request {
+	c.buffers.giveBack()
+	c.buffers = nil
 	c.setDeadline(time.Now().Add(c.server.opts.IdleTimeout))
 	c.state.Store(idle)
 	if c.server.closing.Load() {
@@ -151,6 +164,7 @@ func (c *conn) next() *request {
 	if !c.state.CompareAndSwap(idle, active) || err != nil {
 		return nil
 	}
+	c.buffers = takeBuffers()
 	c.setDeadline(time.Now().Add(c.server.opts.HeaderTimeout))
 	r, err := c.read()
 	if err != nil {
@@ -204,9 +218,21 @@ func (c *conn) setDeadline(t time.Time) {
 	}
 }
 
+// bound bounds the reads from now on, unless they are already. It reports whether it
+// has.
+func (c *conn) bound(t time.Time) bool {
+	c.mu.Lock()
+	free := c.deadline.IsZero()
+	c.mu.Unlock()
+	if free {
+		c.setDeadline(t)
+	}
+	return free
+}
+
 // enforce tells the connection of the deadline.
 func (c *conn) enforce() {
-	if c.deadline != c.inForce {
+	if c.deadline != c.inForce && !c.taken.Load() {
 		c.inForce = c.deadline
 		_ = c.SetReadDeadline(c.deadline)
 	}
@@ -219,7 +245,9 @@ func (s *source) Read(p []byte) (int, error) {
 	c := (*conn)(s)
 	if len(c.given) > 0 {
 		n := copy(p, c.given)
-		c.given = c.given[n:]
+		if c.given = c.given[n:]; len(c.given) == 0 {
+			c.given = nil
+		}
 		return n, nil
 	}
 	c.mu.Lock()
@@ -228,23 +256,25 @@ func (s *source) Read(p []byte) (int, error) {
 	c.mu.Unlock()
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.reading = false
-	c.mu.Unlock()
+	if err != nil && c.watched != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.watched.cancel() // its client is gone, or has nothing more to say
+	}
 	return n, err
 }
 
-// look tells the handler of a call when its client is gone. It looks once a call has
-// lasted for a while, and when the body was read: until then, who reads the body finds
-// out.
+// look finds out whether the client of a call is gone: source tells the handler. It is
+// time for that once a call has lasted for a while, and when its content was read:
+// until then, who reads the content finds out.
 func (c *conn) look() {
 	c.mu.Lock()
-	r := c.watched
 	switch {
-	case r == nil || c.looking != nil:
+	case c.watched == nil || c.looking != nil:
 		c.mu.Unlock()
 		return
-	case !r.body.over.Load():
-		c.timer.Reset(watchAfter)
+	case !c.watched.body.over.Load():
+		c.late = true
 		c.mu.Unlock()
 		return
 	}
@@ -252,25 +282,28 @@ func (c *conn) look() {
 	defer close(looking)
 	c.looking = looking
 	c.mu.Unlock()
-	if _, err := c.in.Peek(1); err == nil {
-		return // another request, before this one is answered
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.watched == r {
-		r.cancel()
-	}
+	_, _ = c.in.Peek(1) // at best the next request, before this one is answered
 }
 
 // watch begins to watch the client of a call.
 func (c *conn) watch(r *request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watched = r
+	c.watched, c.late = r, false
 	if c.timer == nil {
 		c.timer = time.AfterFunc(watchAfter, c.look)
 	} else {
 		c.timer.Reset(watchAfter)
+	}
+}
+
+// heard says that the content of the request was read.
+func (c *conn) heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.late && c.watched != nil {
+		c.late = false
+		c.timer.Reset(0)
 	}
 }
 
@@ -284,7 +317,7 @@ func (c *conn) unwatch() {
 	if looking == nil {
 		return
 	}
-	c.setDeadline(time.Unix(1, 0))
+	c.setDeadline(longAgo)
 	<-looking
 	c.mu.Lock()
 	c.looking = nil

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -23,20 +25,24 @@ func (e *refusal) Error() string { return e.why }
 
 func bad(why string) error { return &refusal{http.StatusBadRequest, why} }
 
-// slop is what net/http grants beyond the limit of a header.
-const slop = 4 << 10
+const (
+	// slop is what net/http grants beyond the limit of a header.
+	slop = 4 << 10
+	// maxText is how long a head may be to be kept for the next request.
+	maxText = 2 << 10
+)
 
 // read reads the head of a request, and makes the request of it.
 func (c *conn) read() (*request, error) {
 	if err := c.readHead(); err != nil {
 		return nil, err
 	}
-	if string(c.head) != c.text { // calls that come after one another are mostly alike
-		c.text = string(c.head)
-	}
 	text := c.text
-	if len(text) > room {
-		c.head, c.text = nil, ""
+	if string(c.head) != text { // calls that come after one another are mostly alike
+		text = string(c.head)
+	}
+	if c.text = text; len(text) > maxText {
+		c.text = ""
 	}
 	ctx, cancel := context.WithCancel(c.base)
 	r := &request{Request: none.WithContext(ctx), cancel: cancel}
@@ -158,7 +164,8 @@ func parse(head string, r *http.Request) error {
 	if r.URL, err = url.ParseRequestURI(target); err != nil {
 		return bad("the target of the request cannot be read")
 	}
-	parseFields(fields, r)
+	r.Header = make(http.Header, min(strings.Count(fields, "\r\n"), maxHint))
+	addFields(r.Header, fields)
 	if err := findHost(r); err != nil {
 		return err
 	}
@@ -166,30 +173,21 @@ func parse(head string, r *http.Request) error {
 	if err := findLength(r); err != nil {
 		return err
 	}
-	if expect := r.Header["Expect"]; expect != nil && (len(expect) > 1 || !strings.EqualFold(expect[0], "100-continue")) {
+	if err := findTrailer(r); err != nil {
+		return err
+	}
+	if expect := r.Header["Expect"]; expect != nil && (len(expect) > 1 || !is(expect[0], "100-continue")) {
 		return &refusal{http.StatusExpectationFailed, "only 100-continue can be expected"}
 	}
 	return nil
 }
 
-// parseFields reads the fields of the header.
-func parseFields(fields string, r *http.Request) {
-	n := strings.Count(fields, "\r\n")
-	values := make([]string, n)
-	r.Header = make(http.Header, n)
-	for i := range values {
-		var line string
-		line, fields, _ = strings.Cut(fields, "\r\n")
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.Trim(value, " \t")
-		if others := r.Header[name]; others != nil {
-			r.Header[name] = append(others, value)
-			continue
-		}
-		values[i] = value
-		r.Header[name] = values[i : i+1 : i+1]
-	}
-}
+// maxHint bounds the fields of a header for which there is room before they are seen.
+const maxHint = 32
+
+// is compares a token, whose case does not count, without taking other letters for
+// those of ASCII.
+func is(value, token string) bool { return len(value) == len(token) && strings.EqualFold(value, token) }
 
 // findHost finds which host is meant (RFC 9112 §3.2).
 func findHost(r *http.Request) error {
@@ -213,10 +211,11 @@ func findHost(r *http.Request) error {
 // wantsClose reports whether the connection ends with the request (RFC 9112 §9.3).
 func wantsClose(r *http.Request) bool {
 	connection := r.Header["Connection"]
-	if r.ProtoMinor == 0 {
-		return !httpguts.HeaderValuesContainsToken(connection, "keep-alive")
+	if connection == nil {
+		return r.ProtoMinor == 0
 	}
-	return connection != nil && httpguts.HeaderValuesContainsToken(connection, "close")
+	return httpguts.HeaderValuesContainsToken(connection, "close") ||
+		r.ProtoMinor == 0 && !httpguts.HeaderValuesContainsToken(connection, "keep-alive")
 }
 
 // findLength finds out how long the content is (RFC 9112 §6.3). What two readers could
@@ -226,7 +225,7 @@ func findLength(r *http.Request) error {
 	switch {
 	case encodings != nil && (lengths != nil || r.ProtoMinor == 0):
 		return bad("the length of the content is given in two ways")
-	case encodings != nil && (len(encodings) > 1 || !strings.EqualFold(encodings[0], "chunked")):
+	case encodings != nil && (len(encodings) > 1 || !is(encodings[0], "chunked")):
 		return &refusal{http.StatusNotImplemented, "the only Transfer-Encoding is chunked"}
 	case encodings != nil:
 		delete(r.Header, "Transfer-Encoding")
@@ -243,4 +242,44 @@ func findLength(r *http.Request) error {
 	}
 	r.ContentLength = int64(n)
 	return nil
+}
+
+// findTrailer finds which fields are announced to come behind the content (RFC 9110
+// §6.6.2).
+func findTrailer(r *http.Request) error {
+	announced := r.Header["Trailer"]
+	if announced == nil || r.ContentLength >= 0 {
+		return nil
+	}
+	delete(r.Header, "Trailer")
+	r.Trailer = http.Header{}
+	for name := range announcedBy(announced) {
+		if !mayTrail(name) {
+			return bad("the trailer has a field that it may not have")
+		}
+		r.Trailer[name] = nil
+	}
+	return nil
+}
+
+// announcedBy returns the names in the values of Trailer, as http.Header has them.
+func announcedBy(values []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, value := range values {
+			for name := range strings.SplitSeq(value, ",") {
+				if name = textproto.CanonicalMIMEHeaderKey(strings.Trim(name, " \t")); name != "" && !yield(name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// mayTrail reports whether a field may come behind the content.
+func mayTrail(name string) bool {
+	switch name {
+	case "Transfer-Encoding", "Trailer", "Content-Length":
+		return false
+	}
+	return true
 }

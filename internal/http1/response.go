@@ -3,22 +3,20 @@ package http1
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
 )
 
-const (
-	unknown = -1 // length
-	// room is how much of an answer is kept back until it is flushed or over.
-	room = 4 << 10
-)
+const unknown = -1 // length
 
 // response is the answer to a request, as a handler writes it. Its content has the
 // length that the handler announces, or that it turns out to have as long as it fits
@@ -27,18 +25,22 @@ type response struct {
 	c      *conn
 	r      *request
 	header http.Header
+	duplex atomic.Bool // the handler reads the request while it answers
+	over   atomic.Bool // the handler has returned
 
-	begun   atomic.Bool // the header is written
-	status  int
-	length  int64 // announced; unknown: not yet
-	written int64 // of the content
-	held    []byte
-	open    bool // the header lacks what describes the content, which is held back
-	untyped bool // the content has to show what it is
-	chunked bool
-	bare    bool // there is no content on the wire
-	closes  bool // the connection ends with the answer
-	err     error
+	mu         sync.Mutex
+	begun      bool // the header is written
+	status     int
+	length     int64    // announced; unknown: not yet
+	written    int64    // of the content
+	trails     bool     // fields come behind the content
+	open       bool     // the header lacks what describes the content, which is held
+	connection []string // what the handler says of it
+	untyped    bool     // the content has to show what it is
+	chunked    bool
+	bare       bool // there is no content on the wire
+	closes     bool // the connection ends with the answer
+	err        error
 }
 
 var (
@@ -46,14 +48,32 @@ var (
 	_ http.Hijacker = (*response)(nil)
 )
 
+var (
+	errOver  = errors.New("the handler has returned")
+	errShort = errors.New("the handler has written less than it has announced")
+)
+
+// usable returns why nothing can be written any more.
+func (w *response) usable() error {
+	switch {
+	case w.over.Load():
+		return errOver
+	case w.c.taken.Load():
+		return http.ErrHijacked
+	}
+	return w.err
+}
+
 // Header returns the header that will be written.
 func (w *response) Header() http.Header { return w.header }
 
 // WriteHeader writes the header with that status.
 func (w *response) WriteHeader(status int) {
-	switch {
-	case w.begun.Load() || w.c.taken:
-		w.c.server.opts.Logger.Warn("A handler has written a second header, or on a connection that is not its own any more", "path", w.r.URL.Path, "status", status)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch err := w.usable(); {
+	case w.begun || err != nil:
+		w.c.server.opts.Logger.Warn("A handler has written a header that comes too late", "path", w.r.URL.Path, "status", status, "error", err)
 	case status < 100 || status > 999:
 		panic("http1: there is no status " + strconv.Itoa(status))
 	case status < 200 && status != http.StatusSwitchingProtocols:
@@ -63,8 +83,21 @@ func (w *response) WriteHeader(status int) {
 	}
 }
 
+// goOn tells the client that its content is wanted (RFC 9110 §10.1.1), unless it has
+// an answer already.
+func (w *response) goOn() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.r.body.expects.CompareAndSwap(true, false) && !w.begun && w.usable() == nil {
+		_, _ = io.WriteString(w.c.Conn, "HTTP/1.1 100 Continue\r\n\r\n") // the read that follows tells of an error
+	}
+}
+
 // interim sends an answer that comes before the one that counts (RFC 9110 §15.2).
 func (w *response) interim(status int) {
+	if status == http.StatusContinue {
+		w.r.body.expects.Store(false)
+	}
 	if w.r.ProtoMinor > 0 {
 		w.head(status)
 		w.c.out = append(w.c.out, "\r\n"...)
@@ -74,25 +107,45 @@ func (w *response) interim(status int) {
 
 // begin writes the header of the answer, as far as it is known.
 func (w *response) begin(status int) {
-	w.begun.Store(true)
+	w.begun = true
 	w.status = status
 	w.bare = w.r.Method == http.MethodHead || !hasContent(status)
-	if value := w.header["Content-Length"]; len(value) > 0 {
+	if value := w.header["Content-Length"]; len(value) > 0 && hasContent(status) {
 		if n, err := strconv.ParseInt(value[0], 10, 64); err == nil && n >= 0 {
 			w.length = n
 		}
 	}
-	w.untyped = w.header["Content-Type"] == nil && w.header["Content-Encoding"] == nil && hasContent(status)
-	w.closes = w.r.Close || w.c.server.closing.Load() || w.r.body.leaves() || httpguts.HeaderValuesContainsToken(w.header["Connection"], "close")
+	_, typed := w.header["Content-Type"]
+	w.untyped = !typed && w.header["Content-Encoding"] == nil && hasContent(status)
+	w.trails = w.announces()
+	w.connection = w.header["Connection"]
 	w.head(status)
-	switch {
-	case !hasContent(status) && status != http.StatusNotModified:
-		w.describe(unknown, false)
-	case w.length != unknown && (!w.untyped || w.length == 0):
+	w.open = true
+	known := !hasContent(status) || w.length != unknown && (!w.untyped || w.length == 0)
+	if known && w.r.body.over.Load() { // else the handler may read on as long as nothing is sent
 		w.describe(w.length, false)
-	default:
-		w.open = true
 	}
+}
+
+// ends reports whether the connection ends with the answer.
+func (w *response) ends() bool {
+	return w.r.Close || w.c.server.closing.Load() || w.r.body.leaves() ||
+		w.connection != nil && httpguts.HeaderValuesContainsToken(w.connection, "close") ||
+		!w.duplex.Load() && !w.drain()
+}
+
+// drain takes the content that the handler has not read out of the way of a client
+// that writes all of it before it reads the answer. It reports whether a request can
+// come behind it.
+func (w *response) drain() bool {
+	b := w.r.body
+	if b.over.Load() {
+		return true
+	}
+	if w.c.bound(time.Now().Add(w.c.server.opts.HeaderTimeout)) {
+		defer w.c.setDeadline(time.Time{})
+	}
+	return b.drain()
 }
 
 func hasContent(status int) bool {
@@ -105,30 +158,38 @@ func (w *response) head(status int) {
 	out = append(append(append(out, ' '), http.StatusText(status)...), "\r\n"...)
 	names := w.c.names[:0]
 	for name := range w.header {
-		switch name {
-		case "Content-Length", "Transfer-Encoding":
-			continue
-		case "Connection":
-			if w.closes && w.r.ProtoMinor > 0 { // describe says so
-				continue
-			}
+		if !w.isLeftOut(name, status) {
+			names = append(names, name)
 		}
-		names = append(names, name)
 	}
+	out = w.appendFields(out, names)
+	if _, ok := w.header["Date"]; !ok && status >= 200 {
+		out = appendField(out, "Date", now())
+	}
+	w.c.out = out
+}
+
+// isLeftOut reports whether a field of the handler is not in the head of the answer.
+func (w *response) isLeftOut(name string, status int) bool {
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Connection": // which describe adds
+		return true
+	case "Content-Type":
+		return status == http.StatusNotModified
+	}
+	return !httpguts.ValidHeaderFieldName(name) // as one with http.TrailerPrefix
+}
+
+// appendFields appends fields of the header in the order of their names.
+func (w *response) appendFields(out []byte, names []string) []byte {
 	slices.Sort(names)
 	w.c.names = names
 	for _, name := range names {
-		if !httpguts.ValidHeaderFieldName(name) {
-			continue
-		}
 		for _, value := range w.header[name] {
 			out = appendField(out, name, value)
 		}
 	}
-	if status >= 200 && w.header["Date"] == nil {
-		out = appendField(out, "Date", now())
-	}
-	w.c.out = out
+	return out
 }
 
 // appendField appends a line of a header. A value cannot begin another one.
@@ -167,6 +228,7 @@ func now() string {
 func (w *response) describe(length int64, chunked bool) {
 	w.open = false
 	w.length = length
+	w.closes = w.ends()
 	out := w.c.out
 	switch {
 	case chunked && w.bare: // as long as it would have been
@@ -181,6 +243,10 @@ func (w *response) describe(length int64, chunked bool) {
 	switch {
 	case w.closes && w.r.ProtoMinor > 0:
 		out = append(out, "Connection: close\r\n"...)
+	case w.connection != nil:
+		for _, value := range w.connection {
+			out = appendField(out, "Connection", value)
+		}
 	case !w.closes && w.r.ProtoMinor == 0:
 		out = append(out, "Connection: keep-alive\r\n"...)
 	}
@@ -189,42 +255,61 @@ func (w *response) describe(length int64, chunked bool) {
 
 // Write writes a part of the content.
 func (w *response) Write(p []byte) (int, error) {
-	if !w.begun.Load() {
-		w.WriteHeader(http.StatusOK)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return 0, err
+	}
+	if !w.begun {
+		w.begin(http.StatusOK)
 	}
 	switch {
-	case w.c.taken:
-		return 0, http.ErrHijacked
 	case !hasContent(w.status):
 		return 0, http.ErrBodyNotAllowed
 	case w.length != unknown && w.written+int64(len(p)) > w.length:
 		return 0, http.ErrContentLength
-	case w.err != nil:
-		return 0, w.err
 	}
 	w.written += int64(len(p))
-	switch {
-	case w.open && len(w.held)+len(p) <= room:
-		w.held = append(w.held, p...)
-		return len(p), nil
-	case w.open:
-		if err := w.settle(p); err != nil {
-			return 0, err
-		}
-	}
 	if err := w.put(p); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
+// put sends content, or keeps it for a moment where it is little.
+func (w *response) put(p []byte) error {
+	c := w.c
+	switch {
+	case w.bare && !w.open:
+		return nil
+	case (w.open || w.chunked) && len(c.held)+len(p) <= room:
+		c.held = append(c.held, p...)
+		return nil
+	case w.open:
+		if err := w.settle(p); err != nil {
+			return err
+		}
+		return w.put(p)
+	case w.chunked:
+		if err := w.putChunk(c.held); err != nil {
+			return err
+		}
+		c.held = c.held[:0]
+		return w.putChunk(p)
+	}
+	return w.push(p, "")
+}
+
 // settle ends a header before the end of the content, of which p comes next.
 func (w *response) settle(p []byte) error {
-	w.sniff(append(w.held, p[:min(len(p), 512)]...))
+	held := w.c.held
+	w.sniff(append(held, p[:min(len(p), 512)]...))
 	w.describe(w.length, w.length == unknown)
-	held := w.held
-	w.held = nil
-	return w.put(held)
+	if w.chunked || w.bare {
+		return nil
+	}
+	w.c.held = held[:0]
+	return w.push(held, "")
 }
 
 // sniff says what the content is, where the handler has not.
@@ -234,16 +319,17 @@ func (w *response) sniff(content []byte) {
 	}
 }
 
-// put sends content, or keeps it for a moment where it is little.
-func (w *response) put(p []byte) error {
-	if w.bare || len(p) == 0 {
+// putChunk writes content as a chunk (RFC 9112 §7.1). An empty one would be the last.
+func (w *response) putChunk(p []byte) error {
+	if len(p) == 0 {
 		return nil
 	}
-	end := ""
-	if w.chunked {
-		w.c.out = append(strconv.AppendInt(w.c.out, int64(len(p)), 16), "\r\n"...)
-		end = "\r\n"
-	}
+	w.c.out = append(strconv.AppendInt(w.c.out, int64(len(p)), 16), "\r\n"...)
+	return w.push(p, "\r\n")
+}
+
+// push adds to what is to be sent, and sends it where that has become much.
+func (w *response) push(p []byte, end string) error {
 	if len(w.c.out)+len(p) > room {
 		return w.send(p, end)
 	}
@@ -281,14 +367,27 @@ func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError sends what was written.
 func (w *response) FlushError() error {
-	if w.c.taken {
-		return http.ErrHijacked
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
 	}
-	if !w.begun.Load() {
-		w.WriteHeader(http.StatusOK)
+	return w.flush()
+}
+
+func (w *response) flush() error {
+	if !w.begun {
+		w.begin(http.StatusOK)
 	}
 	if w.open {
 		if err := w.settle(nil); err != nil {
+			return err
+		}
+	}
+	if w.chunked {
+		held := w.c.held
+		w.c.held = held[:0]
+		if err := w.putChunk(held); err != nil {
 			return err
 		}
 	}
@@ -298,64 +397,139 @@ func (w *response) FlushError() error {
 	return w.send(nil, "")
 }
 
-// finish sends the rest of the answer.
+// finish sends the rest of the answer, once the handler has returned.
 func (w *response) finish() error {
-	if !w.begun.Load() {
-		w.WriteHeader(http.StatusOK)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.begun {
+		w.begin(http.StatusOK)
 	}
-	switch {
-	case w.open:
-		w.sniff(w.held)
+	if w.open && !w.trails {
+		w.sniff(w.c.held)
 		if w.length == unknown && (w.written > 0 || !w.bare) {
 			w.length = w.written
 		}
 		w.describe(w.length, false)
-		if err := w.put(w.held); err != nil {
+		if !w.bare {
+			w.c.out = append(w.c.out, w.c.held...)
+		}
+		w.c.held = w.c.held[:0]
+	}
+	if w.open { // which leads to chunks, if that is possible
+		if err := w.settle(nil); err != nil {
 			return err
 		}
-	case w.chunked:
-		w.c.out = append(w.c.out, "0\r\n\r\n"...)
 	}
-	if err := w.FlushError(); err != nil {
-		return err
+	if w.chunked {
+		held := w.c.held
+		w.c.held = held[:0]
+		if err := w.putChunk(held); err != nil {
+			return err
+		}
+		w.c.out = append(w.c.out, "0\r\n"...)
+		w.appendTrailer()
+		w.c.out = append(w.c.out, "\r\n"...)
+	}
+	if len(w.c.out) > 0 {
+		if err := w.send(nil, ""); err != nil {
+			return err
+		}
 	}
 	if !w.bare && w.length != unknown && w.written != w.length {
 		return errShort
 	}
-	return nil
+	return w.err
 }
 
-var errShort = errors.New("the handler has written less than it has announced")
+// announces reports whether the handler has announced fields behind the content, so
+// that there have to be chunks, or has written some already (see http.TrailerPrefix).
+func (w *response) announces() bool {
+	if w.header["Trailer"] != nil {
+		return true
+	}
+	for name := range w.header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// isTrailing reports whether a field comes behind the content.
+func (w *response) isTrailing(name string) bool {
+	if strings.HasPrefix(name, http.TrailerPrefix) {
+		return true
+	}
+	for announced := range announcedBy(w.header["Trailer"]) {
+		if announced == name && mayTrail(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendTrailer appends the fields behind the content.
+func (w *response) appendTrailer() {
+	var names []string
+	for name := range w.header {
+		if w.isTrailing(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		bare := strings.TrimPrefix(name, http.TrailerPrefix)
+		if !httpguts.ValidTrailerHeader(bare) {
+			continue
+		}
+		for _, value := range w.header[name] {
+			w.c.out = appendField(w.c.out, bare, value)
+		}
+	}
+}
 
 // Hijack hands the connection over to the caller.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if w.begun.Load() {
-		if err := w.FlushError(); err != nil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return nil, nil, err
+	}
+	if w.begun {
+		if err := w.flush(); err != nil {
 			return nil, nil, err
 		}
 	}
-	if w.c.taken {
-		return nil, nil, http.ErrHijacked
-	}
-	w.c.unwatch()
-	w.c.taken = true
-	w.c.setDeadline(time.Time{})
-	_ = w.c.SetDeadline(time.Time{})
-	return w.c.Conn, bufio.NewReadWriter(w.c.in, bufio.NewWriter(w.c.Conn)), nil
+	c := w.c
+	c.unwatch()
+	_ = c.SetDeadline(time.Time{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taken.Store(true)
+	return c.Conn, bufio.NewReadWriter(c.in, bufio.NewWriter(c.Conn)), nil
 }
 
 // SetReadDeadline bounds reads of the request.
 func (w *response) SetReadDeadline(t time.Time) error {
+	if w.over.Load() {
+		return errOver
+	}
 	w.c.setDeadline(t)
 	return nil
 }
 
 // SetWriteDeadline bounds writes of the answer.
 func (w *response) SetWriteDeadline(t time.Time) error {
-	w.c.dated = true
+	if w.over.Load() {
+		return errOver
+	}
+	w.c.dated.Store(true)
 	return w.c.SetWriteDeadline(t)
 }
 
-// EnableFullDuplex has nothing to do: the request can be read while the answer is
-// written.
-func (w *response) EnableFullDuplex() error { return nil }
+// EnableFullDuplex lets the handler read the request while it answers. Otherwise what
+// it has not read by then is lost.
+func (w *response) EnableFullDuplex() error {
+	w.duplex.Store(true)
+	return nil
+}

@@ -102,7 +102,7 @@ func play(t testing.TB, text string, handler http.Handler) string {
 // heard is what a handler has heard of a request.
 type heard struct {
 	Method, Target, Host, Proto, Body string
-	Header                            http.Header
+	Header, Trailer                   http.Header
 	Length                            int64
 	Encoding                          []string
 	Close                             bool
@@ -122,11 +122,10 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if header["Pragma"] != nil { // net/http translates it
 		delete(header, "Cache-Control")
 	}
-	delete(header, "Trailer") // which net/http takes out
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = append(l.heard, heard{
-		r.Method, r.RequestURI, r.Host, r.Proto, string(body), header, r.ContentLength, r.TransferEncoding, r.Close, err == nil,
+		r.Method, r.RequestURI, r.Host, r.Proto, string(body), header, r.Trailer, r.ContentLength, r.TransferEncoding, r.Close, err == nil,
 		strings.Contains(fmt.Sprintf("%T", w), "http1"),
 	})
 	w.Header().Set("Content-Type", "text/plain")
@@ -157,6 +156,7 @@ func FuzzHearsWhatNetHTTPHears(f *testing.F) {
 		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx",
 		"\r\nOPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close, x\r\nExpect: 100-continue\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: a\r\n folded: x\r\n\r\n", "GET / HTTP/1.1\nHost: a\n\n", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chun\u212aed\r\n\r\n0\r\n\r\n", "GET / HTTP/1.0\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n",
 	} {
 		f.Add(text)
 	}
@@ -174,7 +174,7 @@ func FuzzHearsWhatNetHTTPHears(f *testing.F) {
 				if i != len(ours)-1 || !strings.HasPrefix(theirs[i].Body, ours[i].Body) {
 					t.Fatalf("request %d has broken off, and was heard as %+v", i, ours)
 				}
-				theirs[i].Whole, theirs[i].Body = false, ours[i].Body
+				theirs[i].Whole, theirs[i].Body, theirs[i].Trailer = false, ours[i].Body, ours[i].Trailer
 			}
 			if diff := cmp.Diff(theirs[i], ours[i]); diff != "" {
 				t.Fatalf("request %d (- net/http, + here):\n%s", i, diff)
@@ -218,6 +218,8 @@ func TestRefusals(t *testing.T) {
 		"a length and chunks":     {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
 		"chunks of HTTP/1.0":      {"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
 		"another encoding":        {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501},
+		"other letters":           {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chun\u212aed\r\n\r\n0\r\n\r\n", 501},
+		"a trailer that is none":  {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: content-length\r\n\r\n0\r\n\r\n", 400},
 		"an encoding twice":       {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501},
 		"another expectation":     {"POST / HTTP/1.1\r\nHost: a\r\nExpect: more\r\nContent-Length: 1\r\n\r\nx", 417},
 		"a large header":          {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", 431},
@@ -243,7 +245,7 @@ func TestRequests(t *testing.T) {
 	t.Parallel()
 	text := warm +
 		"\r\nPOST /length?a=b HTTP/1.1\r\nhost: b.example:80\r\ncontent-length: 3\r\nmcp-method:\ttools/call \r\nMCP-Method: x\r\nEmpty:\r\n\r\nabc" +
-		"POST /chunks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n" +
+		"POST /chunks HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\nTrailer: sum, X\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nsum: 1\r\nother: 2\r\n\r\n" +
 		"GET http://c.example/absolute HTTP/1.1\r\nHost: a\r\n\r\n" +
 		"GET /old HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n" +
 		"DELETE /large HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 20<<10) + "\r\n\r\n" +

@@ -167,6 +167,30 @@ func answers(w http.ResponseWriter, r *http.Request) {
 		header.Set("Date", "Thu, 01 Jan 1970 00:00:00 GMT")
 		header.Set("Connection", "close")
 		io.WriteString(w, "x")
+	case "/suppressed":
+		header["Date"], header["Content-Type"] = nil, nil
+		io.WriteString(w, "<p>x")
+	case "/trailer":
+		header.Set("Trailer", "sum, Other")
+		header.Set("Sum", "0")
+		io.WriteString(w, "abc")
+		header.Set("Sum", "1")
+		header.Set(http.TrailerPrefix+"Other", "2")
+	case "/late-trailer":
+		io.WriteString(w, "abc")
+		header.Set(http.TrailerPrefix+"Grpc-Status", "0")
+	case "/streamed-trailer":
+		io.WriteString(w, "abc")
+		control.Flush()
+		header.Set(http.TrailerPrefix+"Grpc-Status", "0")
+	case "/empty-trailer":
+		header.Set("Trailer", "Sum")
+		control.Flush()
+		header.Set("Sum", "1")
+	case "/bytes":
+		for range 10_000 {
+			io.WriteString(w, "x")
+		}
 	case "/late":
 		w.WriteHeader(http.StatusOK)
 		header.Set("Late", "x")
@@ -177,6 +201,10 @@ func answers(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/there", http.StatusSeeOther)
 	case "/file":
 		http.ServeContent(w, r, "x.txt", time.Unix(1e9, 0), strings.NewReader(strings.Repeat("file ", 5000)))
+	case "/go-on":
+		w.WriteHeader(http.StatusContinue)
+		body, _ := io.ReadAll(r.Body)
+		w.Write(body)
 	case "/echo":
 		control.EnableFullDuplex()
 		io.Copy(w, r.Body)
@@ -198,6 +226,7 @@ func TestAnswers(t *testing.T) {
 		Length         int64
 		Encoding       []string
 		Close, HasDate bool
+		Trailer        http.Header
 	}
 	ask := func(t *testing.T, server *httptest.Server, request, method string) (list []answer) {
 		c := dial(t, server)
@@ -208,7 +237,7 @@ func TestAnswers(t *testing.T) {
 			if r.Header.Get("Date") != "Thu, 01 Jan 1970 00:00:00 GMT" {
 				r.Header.Del("Date")
 			}
-			list = append(list, answer{r.StatusCode, r.Header, body, r.ContentLength, r.TransferEncoding, r.Close, date})
+			list = append(list, answer{r.StatusCode, r.Header, body, r.ContentLength, r.TransferEncoding, r.Close, date, r.Trailer})
 			if r.StatusCode >= 200 {
 				break
 			}
@@ -222,7 +251,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/nothing", "/status", "/none", "/not-modified", "/small", "/html", "/announced", "/announced-untyped", "/large", "/stream", "/flushed",
-		"/early", "/fields", "/late", "/error", "/move", "/file", "/unknown",
+		"/early", "/fields", "/suppressed", "/trailer", "/late-trailer", "/streamed-trailer", "/empty-trailer", "/bytes", "/late", "/error", "/move", "/file", "/unknown",
 	} {
 		for _, kind := range []string{"GET", "HEAD", "POST", "close", "old"} {
 			t.Run(kind+path, func(t *testing.T) {
@@ -299,15 +328,17 @@ func TestContinue(t *testing.T) {
 	server, _ := serve(t, answers, nil)
 	const head = " HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n"
 	c := dial(t, server)
-	c.say("POST /echo" + head)
-	if r, _ := c.answer("POST"); r.StatusCode != http.StatusContinue {
-		t.Errorf("status %d", r.StatusCode)
+	for _, path := range []string{"/echo", "/go-on"} { // which says so itself
+		c.say("POST " + path + head)
+		if r, _ := c.answer("POST"); r.StatusCode != http.StatusContinue {
+			t.Errorf("status %d", r.StatusCode)
+		}
+		c.say("abc")
+		if _, body := c.answer("POST"); body != "abc" {
+			t.Errorf("got %q", body)
+		}
+		c.goesOn()
 	}
-	c.say("abc")
-	if _, body := c.answer("POST"); body != "abc" {
-		t.Errorf("got %q", body)
-	}
-	c.goesOn()
 	c.say("POST /error" + head)
 	if r, _ := c.answer("POST"); r.StatusCode != http.StatusForbidden || !r.Close {
 		t.Errorf("status %d, close %t", r.StatusCode, r.Close)
