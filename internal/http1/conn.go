@@ -52,6 +52,7 @@ type conn struct {
 	in       *bufio.Reader
 	*buffers             // nil while the connection is idle
 	text     string      // of the last head, unless it was long
+	posted   bool        // the last request was a POST
 	dated    atomic.Bool // there is a deadline for writes
 	taken    atomic.Bool // the connection is somebody else's now
 
@@ -105,6 +106,7 @@ func (c *conn) logPanic(p any) {
 func (c *conn) answer(r *request) bool {
 	w := &response{c: c, r: r, header: make(http.Header, 8), length: unknown}
 	r.body.answer = w
+	c.posted = r.Method == http.MethodPost
 	c.watch(r)
 	ok := c.handle(w, r.Request)
 	w.over.Store(true)

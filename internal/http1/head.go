@@ -57,11 +57,11 @@ func (c *conn) read() (*request, error) {
 
 var none http.Request
 
-// readHead reads the head of a request, with the names of its fields canonical. There
-// may be an empty line before it (RFC 9112 §2.2).
+// readHead reads the head of a request, with the names of its fields canonical. Behind
+// a POST there may be an empty line before it, of old clients (RFC 9112 §2.2).
 func (c *conn) readHead() error {
 	err := c.readLines()
-	if err == nil && len(c.head) == 0 {
+	if err == nil && len(c.head) == 0 && c.posted {
 		err = c.readLines()
 	}
 	if err != nil {

@@ -461,7 +461,7 @@ func TestNotGone(t *testing.T) {
 		for range 3 {
 			c.say("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
 			time.Sleep(time.Second) // it looks by now
-			go c.say("GET /warm HTTP/1.1\r\nHost: a\r\n\r\n")
+			go func() { _, _ = io.WriteString(c, "GET /warm HTTP/1.1\r\nHost: a\r\n\r\n") }()
 			for range 2 {
 				if _, body := c.answer("GET"); body != "warm" {
 					t.Errorf("got %q", body)
