@@ -176,13 +176,13 @@ func (r *relay) serve(h *holder) {
 	every := time.NewTicker(lookForRounds)
 	defer every.Stop()
 	defer r.remove(h.doc)
+	defer h.work.Wait()
 	r.announce(h)
 	close(h.known)
 	for n := 1; ; n++ {
 		select {
 		case <-r.stop:
 			h.forget(nil)
-			h.work.Wait()
 			return
 		case <-every.C:
 		}
@@ -304,7 +304,7 @@ func (r *relay) run(ctx context.Context, h *holder, asked *round, request []byte
 }
 
 // put writes a document, and tries again until the store has taken it. It reports
-// false where another node was faster, or the context is over.
+// false where another node was faster, the context is over, or this node goes.
 func (r *relay) put(ctx context.Context, doc *store.Doc, body []byte, lasts time.Duration) bool {
 	doc.Body = body
 	for {
@@ -327,6 +327,8 @@ func (r *relay) put(ctx context.Context, doc *store.Doc, body []byte, lasts time
 		select {
 		case <-time.After(lookForRounds):
 		case <-ctx.Done():
+			return false
+		case <-r.stop: // it was tried
 			return false
 		}
 	}
