@@ -139,7 +139,8 @@ func (n *Node) servers(c *config.Config, public net.Listener) ([]server, error) 
 		HeaderBytes: int(c.Limits.HeaderBytes), Logger: n.log,
 	}
 	calls := http1.New(n, http1.Options{HeaderTimeout: options.HeaderTimeout, IdleTimeout: options.IdleTimeout, HeaderBytes: options.HeaderBytes, Logger: n.log})
-	main := wire.NewServer(calls, options)
+	main := wire.NewServer(n, options)
+	calls.Attach(main)
 	var err error
 	if main.TLSConfig, err = n.serverTLS(c); err != nil {
 		return nil, err

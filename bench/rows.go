@@ -128,8 +128,7 @@ func benchMessage(ctx context.Context, s scale) (row, error) {
 	return row{
 		Name: "SendMessage answered by a Message, 32 connections", Handoff: fmt.Sprintf("%.0f/s", c.handoff),
 		Peer: fmt.Sprintf("%.0f/s", c.peer), Ratio: c.handoff / c.peer, Budget: ">= 2x", Held: c.handoff/c.peer >= 2,
-		Comment: c.comment("message") + " Nothing is written, so what is left is HTTP: in a profile of Handoff, net/http, the system calls" +
-			" and the scheduler are three fifths, and the SDK has them too. The rest would have to vanish for twice the rate.",
+		Comment: c.comment("message") + " Nothing is written, so that HTTP is what is left for both: system calls, the scheduler and the two encodings. Half of that would have to vanish for twice the rate.",
 	}, err
 }
 

@@ -89,7 +89,7 @@ func (a *app) serve(ctx context.Context, f *nodeFlags) error {
 // spareHeap is memory that is never touched, and so takes none: the collector begins
 // later by that much. The heap of a node that serves calls is so small that it would
 // be collected dozens of times a second otherwise.
-const spareHeap = 16 << 20
+const spareHeap = 4 << 20
 
 // logAgents says where the agents are.
 func logAgents(node *handoff.Node, log *slog.Logger, base string) {

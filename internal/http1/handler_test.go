@@ -182,13 +182,16 @@ func TestFilesOfForms(t *testing.T) {
 		}
 	}, nil)
 	form := "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 11<<20) + "\r\n--b--\r\n"
-	r, err := server.Client().Post(server.URL, "multipart/form-data; boundary=b", strings.NewReader(form))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = r.Body.Close()
-	if files, _ := os.ReadDir(dir); len(files) > 0 {
-		t.Errorf("there are the files %v", files)
+	for i := range 3 {
+		r, err := server.Client().Post(server.URL, "multipart/form-data; boundary=b", strings.NewReader(form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		_ = r.Body.Close()
+		if files, _ := os.ReadDir(dir); len(files) > 0 && i > 0 { // net/http, which serves the first, answers before
+			t.Errorf("there are the files %v", files)
+		}
 	}
 }
 
@@ -258,7 +261,8 @@ func TestContinueIsNotInTheAnswer(t *testing.T) {
 	}), options)
 	l := &one{conn: make(chan net.Conn, 1), over: make(chan struct{})}
 	l.conn <- slow
-	server := &http.Server{Handler: s}
+	server := &http.Server{}
+	s.Attach(server)
 	go func() { _ = server.Serve(l) }()
 	c := call(t, near)
 	c.say("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
@@ -283,7 +287,7 @@ func TestMemoryOfIdleConnections(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain")
 		io.WriteString(w, strings.Repeat("x", 16<<10))
 	}), options)
-	server.Config.Handler = s
+	s.Attach(server.Config)
 	server.Start()
 	defer func() {
 		server.Close()
@@ -308,8 +312,12 @@ func TestMemoryOfIdleConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		for range 2 {
-			if _, err := io.WriteString(conn, head); err != nil {
+		for i := range 3 {
+			text := head
+			if i == 0 {
+				text = first
+			}
+			if _, err := io.WriteString(conn, text); err != nil {
 				t.Fatal(err)
 			}
 			in.Reset(conn)

@@ -8,6 +8,7 @@ package http1
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -22,8 +23,8 @@ type Options struct {
 	Logger        *slog.Logger
 }
 
-// Server takes connections over from net/http, which has accepted them and read their
-// first request, and serves them to their end.
+// Server takes connections over from net/http, which has accepted them and served their
+// first call, and serves them to their end.
 type Server struct {
 	handler http.Handler
 	opts    Options
@@ -34,23 +35,42 @@ type Server struct {
 	conns   map[*conn]struct{}
 }
 
-// New returns a server for a handler. Shut it down beside the server of net/http that
-// it is the handler of, and after that.
+// New returns a server for a handler. It has to be attached to one of net/http.
 func New(handler http.Handler, o Options) *Server {
 	return &Server{handler: handler, opts: o, conns: map[*conn]struct{}{}}
 }
 
-// ServeHTTP serves a request. With a call it takes over the connection.
+// calls is how many calls have come over a connection of net/http, and where it is in
+// the context of its requests.
+type (
+	calls    struct{ n atomic.Int32 }
+	callsKey struct{}
+)
+
+// Attach makes it the handler of a server, whose connections it takes over when they
+// prove to be such. It is shut down after that server.
+func (s *Server) Attach(server *http.Server) {
+	server.Handler = s
+	server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, callsKey{}, &calls{})
+	}
+}
+
+// ServeHTTP serves a request of net/http.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !isCall(r) || !s.take(w, r) {
 		s.handler.ServeHTTP(w, r)
 	}
 }
 
-// isCall reports whether more of its kind are to be expected over the connection of a
-// request.
+// isCall reports whether a request is the second call over its connection, so that
+// more are to be expected.
 func isCall(r *http.Request) bool {
-	return r.Method == http.MethodPost && r.ProtoMajor == 1 && r.ProtoMinor == 1 && !r.Close && r.Header["Upgrade"] == nil
+	if r.Method != http.MethodPost || r.ProtoMajor != 1 || r.ProtoMinor != 1 || r.Close || r.Header["Upgrade"] != nil {
+		return false
+	}
+	before, ok := r.Context().Value(callsKey{}).(*calls)
+	return ok && before.n.Add(1) > 1
 }
 
 // take takes over the connection of a request that was not yet looked at.
