@@ -107,6 +107,9 @@ func serveReverseProxy(target string) {
 			http.NotFound(w, r)
 			return
 		}
+		// Otherwise net/http, where the answer comes before the proxy has seen the end of the
+		// content, takes that away from it, and the answer breaks off.
+		_ = http.NewResponseController(w).EnableFullDuplex()
 		proxy.ServeHTTP(w, r)
 	}))
 }

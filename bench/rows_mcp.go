@@ -42,8 +42,7 @@ type mcpRoute struct {
 	name    string
 	address string
 	path    string
-	process *process      // nil: the server itself
-	broken  *atomic.Int64 // answers that have broken off
+	process *process // nil: the server itself
 }
 
 // mcpLoad is one kind of load.
@@ -123,10 +122,6 @@ func benchLoads(ctx context.Context, s scale, config string, loads []mcpLoad) ([
 			return nil, err
 		}
 		memory = append(memory, fmt.Sprintf("%s %.0f MB", r.name, used/(1<<20)))
-	}
-	broken := routes[len(routes)-1].broken.Load()
-	if broken > 0 {
-		rows[len(rows)-1].Comment += fmt.Sprintf(" In this run ReverseProxy has broken off %d answers, which were asked for again.", broken)
 	}
 	rows[len(rows)-1].Detail = "Memory of the processes after all that (of nginx the master): " + strings.Join(memory, ", ") + "."
 	return rows, nil
@@ -244,37 +239,27 @@ func (l *mcpLoad) request(r mcpRoute) []byte {
 }
 
 // call makes calls, one after another over one connection.
-func (l *mcpLoad) call(ctx context.Context, r mcpRoute, left *atomic.Int64) (times []float64, err error) {
+func (l *mcpLoad) call(ctx context.Context, r mcpRoute, left *atomic.Int64) ([]float64, error) {
 	request := l.request(r)
-	for {
-		times, err = l.callOver(ctx, r, request, left, times)
-		if err == nil || r.name != "ReverseProxy" || r.broken.Add(1) > int64(l.requests) {
-			return times, err
-		}
-		left.Add(1) // it breaks a large answer off now and then, and the call is made again
-	}
-}
-
-// callOver makes calls until the connection breaks.
-func (l *mcpLoad) callOver(ctx context.Context, r mcpRoute, request []byte, left *atomic.Int64, times []float64) ([]float64, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.address)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	in := bufio.NewReaderSize(conn, 64<<10)
+	var times []float64
 	var answer []byte
 	for left.Add(-1) >= 0 {
 		began := time.Now()
 		if _, err := conn.Write(request); err != nil {
-			return times, err
+			return nil, err
 		}
 		if answer, err = readAnswer(in, answer[:0]); err != nil {
-			return times, err
+			return nil, err
 		}
 		times = append(times, time.Since(began).Seconds())
 		if !bytes.Contains(answer[:min(len(answer), 300)], []byte(`"resultType":"complete"`)) {
-			return times, fmt.Errorf("answered %.300s", answer)
+			return nil, fmt.Errorf("answered %.300s", answer)
 		}
 	}
 	return times, nil
@@ -293,26 +278,26 @@ func mcpRoutes(ctx context.Context, dir, config string) (routes []mcpRoute, stop
 		return nil, stop, err
 	}
 	started = append(started, server)
-	routes = append(routes, mcpRoute{"direct", address, "/mcp", nil, nil})
+	routes = append(routes, mcpRoute{"direct", address, "/mcp", nil})
 	gateway, err := startNode(ctx, dir, strings.ReplaceAll(config, "UPSTREAM", "http://"+address), "bench.db.sock")
 	if err != nil {
 		return nil, stop, err
 	}
 	started = append(started, gateway)
 	host, _, _ := strings.Cut(strings.TrimPrefix(gateway.url, "http://"), "/")
-	routes = append(routes, mcpRoute{"Handoff", host, "/mcp", gateway, nil})
+	routes = append(routes, mcpRoute{"Handoff", host, "/mcp", gateway})
 	nginx, at, err := startNginx(ctx, dir, address)
 	if err != nil {
 		return nil, stop, err
 	}
 	started = append(started, nginx)
-	routes = append(routes, mcpRoute{"nginx", at, "/mcp", nginx, nil})
+	routes = append(routes, mcpRoute{"nginx", at, "/mcp", nginx})
 	proxy, at, err := startSelf(ctx, "mcp-proxy", "http://"+address)
 	if err != nil {
 		return nil, stop, err
 	}
 	started = append(started, proxy)
-	return append(routes, mcpRoute{"ReverseProxy", at, "/mcp", proxy, new(atomic.Int64)}), stop, nil
+	return append(routes, mcpRoute{"ReverseProxy", at, "/mcp", proxy}), stop, nil
 }
 
 // startSelf starts this program as another process, which says its address.
