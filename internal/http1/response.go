@@ -384,13 +384,24 @@ func (w *response) flush() error {
 			return err
 		}
 	}
-	if w.chunked {
-		held := w.c.held
-		w.c.held = held[:0]
-		if err := w.putChunk(held); err != nil {
-			return err
-		}
+	if err := w.putHeld(); err != nil {
+		return err
 	}
+	return w.sendAll()
+}
+
+// putHeld writes the content that is held as a chunk.
+func (w *response) putHeld() error {
+	if !w.chunked {
+		return nil
+	}
+	held := w.c.held
+	w.c.held = held[:0]
+	return w.putChunk(held)
+}
+
+// sendAll sends what is kept.
+func (w *response) sendAll() error {
 	if len(w.c.out) == 0 {
 		return w.err
 	}
@@ -404,41 +415,42 @@ func (w *response) finish() error {
 	if !w.begun {
 		w.begin(http.StatusOK)
 	}
-	if w.open && !w.trails {
-		w.sniff(w.c.held)
-		if w.length == unknown && (w.written > 0 || !w.bare) {
-			w.length = w.written
-		}
-		w.describe(w.length, false)
-		if !w.bare {
-			w.c.out = append(w.c.out, w.c.held...)
-		}
-		w.c.held = w.c.held[:0]
-	}
-	if w.open { // which leads to chunks, if that is possible
+	switch {
+	case w.open && !w.trails:
+		w.measure()
+	case w.open: // fields can come behind chunks alone
 		if err := w.settle(nil); err != nil {
 			return err
 		}
 	}
+	if err := w.putHeld(); err != nil {
+		return err
+	}
 	if w.chunked {
-		held := w.c.held
-		w.c.held = held[:0]
-		if err := w.putChunk(held); err != nil {
-			return err
-		}
 		w.c.out = append(w.c.out, "0\r\n"...)
 		w.appendTrailer()
 		w.c.out = append(w.c.out, "\r\n"...)
 	}
-	if len(w.c.out) > 0 {
-		if err := w.send(nil, ""); err != nil {
-			return err
-		}
+	if err := w.sendAll(); err != nil {
+		return err
 	}
 	if !w.bare && w.length != unknown && w.written != w.length {
 		return errShort
 	}
-	return w.err
+	return nil
+}
+
+// measure ends a header whose content is all there.
+func (w *response) measure() {
+	w.sniff(w.c.held)
+	if w.length == unknown && (w.written > 0 || !w.bare) {
+		w.length = w.written
+	}
+	w.describe(w.length, false)
+	if !w.bare {
+		w.c.out = append(w.c.out, w.c.held...)
+	}
+	w.c.held = w.c.held[:0]
 }
 
 // announces reports whether the handler has announced fields behind the content, so
