@@ -75,12 +75,12 @@ type shelf struct {
 	handled bool
 
 	mu    sync.Mutex
-	views map[viewKey]*sight
+	views map[viewKey]*keptView
 }
 
-// sight is a view with how long it is known to be what a call would see: as long as
+// keptView is a view with how long it is known to be what a call would see: as long as
 // nothing changes, and until then.
-type sight struct {
+type keptView struct {
 	*view
 	changes uint64
 	until   time.Time
@@ -106,7 +106,7 @@ func NewDirectory(opts DirectoryOptions) *Directory {
 // same stays known.
 func (d *Directory) Use(s Settings) {
 	old := d.current.Load()
-	next := &shelf{Settings: s, names: slices.Sorted(maps.Keys(s.Servers)), sources: map[string]*source{}, views: map[viewKey]*sight{}}
+	next := &shelf{Settings: s, names: slices.Sorted(maps.Keys(s.Servers)), sources: map[string]*source{}, views: map[viewKey]*keptView{}}
 	next.handled = next.handles()
 	for name, server := range s.Servers {
 		if was := old.sources[name]; was != nil && was.server == server && sameLists(was.config, s.Config.Servers[name]) {
@@ -432,7 +432,7 @@ func (d *Directory) view(ctx context.Context, s *shelf, v View, g group, w want)
 	}
 	kept := s.views[key]
 	s.mu.Unlock()
-	seen := &sight{changes: changes, until: until}
+	seen := &keptView{changes: changes, until: until}
 	if kept != nil && slices.Equal(kept.snaps, snaps) {
 		seen.view = kept.view
 	} else {
@@ -440,7 +440,7 @@ func (d *Directory) view(ctx context.Context, s *shelf, v View, g group, w want)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.views) >= maxViews {
+	if s.views[key] == nil && len(s.views) >= maxViews {
 		clear(s.views)
 	}
 	s.views[key] = seen
@@ -449,16 +449,13 @@ func (d *Directory) view(ctx context.Context, s *shelf, v View, g group, w want)
 
 // kept returns the view that was made last for a class of callers, or else for one of
 // it; nil: none was.
-func (s *shelf) kept(key viewKey, caller *auth.Principal) *sight {
+func (s *shelf) kept(key viewKey, caller *auth.Principal) *keptView {
 	s.mu.Lock()
-	kept := s.views[key]
-	s.mu.Unlock()
-	if kept != nil {
+	defer s.mu.Unlock()
+	if kept := s.views[key]; kept != nil {
 		return kept
 	}
 	key.caller = callerKey(caller)
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.views[key]
 }
 

@@ -260,7 +260,7 @@ func (s *source) get(ctx context.Context, kind listKind, caller *auth.Principal,
 		select {
 		case <-flight:
 		case <-ctx.Done():
-			return &snapshot{server: s.server.Name(), kind: kind, failed: true}
+			return &snapshot{server: s.server.Name(), kind: kind, failed: true, private: l.caller != nil}
 		}
 		l.mu.Lock()
 		snap := l.snap
@@ -351,7 +351,8 @@ type page struct {
 
 // ask fetches all pages of a list.
 func (s *source) ask(ctx context.Context, kind listKind, caller *auth.Principal) (*snapshot, error) {
-	snap := &snapshot{server: s.server.Name(), kind: kind, private: s.config == nil}
+	// What was asked for one caller is for that one, whatever the server says of it.
+	snap := &snapshot{server: s.server.Name(), kind: kind, private: s.config == nil || caller != nil}
 	ttl, size := maxTTL, 0
 	var cursor *string
 	seen := map[string]bool{}

@@ -65,6 +65,37 @@ func TestListsBecomePrivate(t *testing.T) {
 	})
 }
 
+// The lists of a server that is asked for each caller are for that caller, whatever the
+// server says of them (CCH-07, CCH-11).
+func TestListsOfEachCaller(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []string{"public", "private", ""} {
+		s := newServer("a")
+		s.own = map[string]map[string][]string{
+			"alice": {mcp.MethodListTools: {page(60_000, scope, tool("hers"))}},
+			"bob":   {mcp.MethodListTools: {page(60_000, scope, tool("his"))}},
+		}
+		f := gateway(t, "servers:\n  a:\n    url: http://127.0.0.1:1\n    sharing: principal\n", s)
+		for range 2 {
+			for who, own := range map[string]string{"alice": "hers", "bob": "his"} {
+				v := mcpgw.View{Caller: as(who)}
+				for _, name := range []string{"hers", "his"} {
+					want := ""
+					if name == own {
+						want = "a " + name
+					}
+					if got := f.reaches(t, v, mcp.MethodCallTool, name); got != want {
+						t.Errorf("scope %q: %s reaches %q as %q", scope, who, name, got)
+					}
+				}
+				if got := f.list(v, ""); got.Scope != "private" {
+					t.Errorf("scope %q: %s is told the scope %q", scope, who, got.Scope)
+				}
+			}
+		}
+	}
+}
+
 // BenchmarkFind finds a tool among those of one server, and of 300.
 func BenchmarkFind(b *testing.B) {
 	for _, n := range []int{1, 300} {
