@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -123,12 +124,14 @@ func (s *server) serve() error {
 
 // shutdown lets answers that are being written end, and breaks them off when ctx ends.
 func (s *server) shutdown(ctx context.Context) {
+	var calls sync.WaitGroup
+	if s.calls != nil {
+		calls.Go(func() { _ = s.calls.Shutdown(ctx) }) // which closes what is left
+	}
 	if err := s.server.Shutdown(ctx); err != nil {
 		_ = s.server.Close()
 	}
-	if s.calls != nil {
-		_ = s.calls.Shutdown(ctx) // which has closed what is left
-	}
+	calls.Wait()
 }
 
 // servers returns the listeners of a node with what they serve: the public one,

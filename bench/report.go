@@ -97,7 +97,9 @@ the least and the greatest of the rounds. What the numbers mean is in
 
 Calls of a tool server that answers at once: through Handoff with policy on (rate,
 concurrency, a list of tools, the body held against its headers), through nginx and Go's
-ReverseProxy, both of which route by the same header and read no body, and straight.
+ReverseProxy, both of which route by the same header and read no body, and straight. A cold
+list is fetched from its server for every call that finds none under way, and its
+definitions are checked and named again, which the others do not do.
 
 `)
 	table(&m, "nginx", slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !isMCP(r) }))

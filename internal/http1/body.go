@@ -53,15 +53,21 @@ func (c *conn) setBody(r *request) {
 
 // Read reads on in the content.
 func (b *body) Read(p []byte) (int, error) {
+	if b.expects.Load() && b.ended() == nil {
+		b.answer.goOn() // without the lock, which who writes the answer may wait for
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
-	if b.expects.Load() {
-		b.answer.goOn()
-	}
 	return b.read(p)
+}
+
+func (b *body) ended() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }
 
 func (b *body) read(p []byte) (n int, err error) {
@@ -114,14 +120,22 @@ func (b *body) trailer() error {
 	return io.EOF
 }
 
-// Close is what a handler calls that wants no more.
+// Close is what a handler calls that wants no more. What is left is read over, so that
+// it still hears when its client goes.
 func (b *body) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.err == nil {
-		b.err = http.ErrBodyReadAfterClose
-	}
+	b.drainInTime()
 	return nil
+}
+
+// drainInTime is drain, within the time of a header.
+func (b *body) drainInTime() bool {
+	if b.over.Load() {
+		return true
+	}
+	if b.c.bound(time.Now().Add(b.c.server.opts.HeaderTimeout)) {
+		defer b.c.setDeadline(time.Time{})
+	}
+	return b.drain()
 }
 
 // leaves reports whether more is left of the content than anybody would read.
@@ -134,9 +148,10 @@ func (b *body) leaves() bool {
 func (b *body) drain() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	buf := make([]byte, room)
+	waste := wastePool.Get().(*[room]byte)
+	defer wastePool.Put(waste)
 	for n := 0; n <= maxLeft && !b.over.Load() && !b.leaves(); {
-		m, err := b.read(buf)
+		m, err := b.read(waste[:])
 		if err != nil {
 			break
 		}
@@ -146,6 +161,9 @@ func (b *body) drain() bool {
 	b.broken.Store(!b.over.Load())
 	return b.over.Load()
 }
+
+// wastePool is for what nobody looks at.
+var wastePool = sync.Pool{New: func() any { return new([room]byte) }}
 
 // leave ends what a handler, or what it has started, does with the content, and
 // reports whether a request can come behind it.

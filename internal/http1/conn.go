@@ -55,6 +55,7 @@ type conn struct {
 	posted   bool        // the last request was a POST
 	dated    atomic.Bool // there is a deadline for writes
 	taken    atomic.Bool // the connection is somebody else's now
+	released sync.Once
 
 	mu       sync.Mutex
 	deadline time.Time // for reads
@@ -67,8 +68,11 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn, r *http.Request, given []byte) *conn {
-	c := &conn{server: s, Conn: nc, base: context.WithoutCancel(r.Context()), remote: r.RemoteAddr, tls: r.TLS, given: append([]byte(nil), given...)}
+	c := &conn{server: s, Conn: nc, base: baseOf(r), remote: r.RemoteAddr, tls: r.TLS, given: append([]byte(nil), given...)}
 	c.in = bufio.NewReader((*source)(c))
+	if len(given) > 0 {
+		_, _ = c.in.Peek(1) // they are in the buffer now
+	}
 	return c
 }
 
@@ -86,7 +90,7 @@ func (c *conn) serve(r *request) {
 		if p := recover(); p != nil {
 			c.logPanic(p)
 		}
-		c.server.forget(c)
+		c.release()
 		if !c.taken.Load() {
 			_ = c.Close()
 		}
@@ -95,6 +99,14 @@ func (c *conn) serve(r *request) {
 	for r != nil && c.answer(r) {
 		r = c.next()
 	}
+}
+
+// release says that the server has nothing to do with the connection any more.
+func (c *conn) release() {
+	c.released.Do(func() {
+		c.server.forget(c)
+		c.server.running.Done()
+	})
 }
 
 func (c *conn) logPanic(p any) {
@@ -107,12 +119,7 @@ func (c *conn) answer(r *request) bool {
 	w := &response{c: c, r: r, header: make(http.Header, 8), length: unknown}
 	r.body.answer = w
 	c.posted = r.Method == http.MethodPost
-	c.watch(r)
-	ok := c.handle(w, r.Request)
-	w.over.Store(true)
-	c.unwatch()
-	r.cancel()
-	if c.taken.Load() || !ok {
+	if ok := c.handle(w, r); c.taken.Load() || !ok {
 		return false
 	}
 	if r.MultipartForm != nil {
@@ -139,8 +146,12 @@ func (c *conn) answer(r *request) bool {
 }
 
 // handle calls the handler, and reports whether it has come to an end.
-func (c *conn) handle(w http.ResponseWriter, r *http.Request) (ok bool) {
+func (c *conn) handle(w *response, r *request) (ok bool) {
+	c.watch(r)
 	defer func() {
+		w.over.Store(true)
+		c.unwatch()
+		r.cancel()
 		if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // it is compared, as net/http does
 			c.logPanic(p)
 		}
@@ -149,7 +160,7 @@ func (c *conn) handle(w http.ResponseWriter, r *http.Request) (ok bool) {
 		w.Header().Set("Content-Length", "0")
 		return true
 	}
-	c.server.handler.ServeHTTP(w, r)
+	c.server.handler.ServeHTTP(w, r.Request)
 	return true
 }
 
@@ -162,13 +173,15 @@ func (c *conn) next() *request {
 	if c.server.closing.Load() {
 		return nil
 	}
-	_, err := c.in.Peek(1)
-	if !c.state.CompareAndSwap(idle, active) || err != nil {
+	if _, err := c.in.Peek(1); err != nil {
 		return nil
 	}
 	c.buffers = takeBuffers()
 	c.setDeadline(time.Now().Add(c.server.opts.HeaderTimeout))
 	r, err := c.read()
+	if !c.state.CompareAndSwap(idle, active) {
+		return nil // the server stops
+	}
 	if err != nil {
 		c.refuse(err)
 		return nil
@@ -195,7 +208,7 @@ func (c *conn) refuse(err error) {
 func (c *conn) linger() {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		c.setDeadline(time.Now().Add(lingerTime))
-		_, _ = io.CopyN(io.Discard, c.in, maxLeft)
+		_, _ = io.Copy(io.Discard, c.in)
 	}
 }
 
@@ -214,6 +227,20 @@ func (c *conn) abort() { _ = c.Close() }
 func (c *conn) setDeadline(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.deadline = t
+	if c.reading {
+		c.enforce()
+	}
+}
+
+// limit bounds the reads of content, as its handler says. Nobody reads it when it is
+// over, and who looks for the client has no deadline.
+func (c *conn) limit(b *body, t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.over.Load() {
+		return
+	}
 	c.deadline = t
 	if c.reading {
 		c.enforce()
@@ -283,6 +310,7 @@ func (c *conn) look() {
 	looking := make(chan struct{})
 	defer close(looking)
 	c.looking = looking
+	c.deadline = time.Time{}
 	c.mu.Unlock()
 	_, _ = c.in.Peek(1) // at best the next request, before this one is answered
 }

@@ -2,6 +2,7 @@ package http1_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -80,6 +81,106 @@ func TestContentThatBreaksOff(t *testing.T) {
 	c.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc")
 	_ = c.Close()
 	<-heard
+}
+
+// A handler hears that its client has gone, whatever it has done with the content.
+func TestGoneBehindTheContent(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(http.ResponseWriter, *http.Request){
+		"a deadline that has passed": func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute))
+			_, _ = io.ReadAll(r.Body)
+			time.Sleep(time.Hour)
+		},
+		"a deadline that comes late": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute))
+			time.Sleep(time.Hour)
+		},
+		"closed": func(_ http.ResponseWriter, r *http.Request) { _ = r.Body.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, warmed(func(w http.ResponseWriter, r *http.Request) {
+				before(w, r)
+				if r.Context().Err() != nil {
+					t.Error("it has heard too early")
+				}
+				<-r.Context().Done()
+			}), func(c *client) {
+				c.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+				time.Sleep(2 * time.Hour)
+			})
+		})
+	}
+}
+
+// A server that stops leaves a connection that a handler has taken alone, and does not
+// wait for it. Whoever has taken it finds what has come over it in its buffer.
+func TestTakenConnections(t *testing.T) {
+	t.Parallel()
+	taken, stopped := make(chan string, 1), make(chan struct{})
+	server, s := serve(t, warmed(func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffered, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		text, _ := buffered.Peek(buffered.Reader.Buffered())
+		taken <- string(text)
+		<-stopped
+		io.WriteString(conn, "bye")
+	}), nil)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	c := &client{t, conn, bufio.NewReader(conn)}
+	c.say(first)
+	c.answer("POST")
+	c.say("POST /take HTTP/1.1\r\nHost: a\r\n\r\nmore") // with which it is taken over
+	if text := <-taken; text != "more" {
+		t.Errorf("in the buffer is %q", text)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	close(stopped)
+	if text, err := io.ReadAll(c.in); string(text) != "bye" || err != nil {
+		t.Errorf("got %q, %v", text, err)
+	}
+}
+
+// The context of a connection is that of its server, with what somebody has added.
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	base, cancel := context.WithCancel(t.Context())
+	begun := make(chan struct{})
+	s := http1.New(warmed(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(key{}) != "value" || r.Context().Value(http.LocalAddrContextKey) == nil {
+			t.Error("the context has not what the server has given it")
+		}
+		close(begun)
+		<-r.Context().Done()
+	}), options)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.BaseContext = func(net.Listener) context.Context { return base }
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return context.WithValue(ctx, key{}, "value") }
+	s.Attach(server.Config)
+	server.Start()
+	c := dial(t, server)
+	c.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-begun
+	cancel()
+	c.answer("GET")
+	_ = c.Close()
+	server.Close()
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
 // A deadline that has passed can be extended.

@@ -129,23 +129,16 @@ func (w *response) begin(status int) {
 
 // ends reports whether the connection ends with the answer.
 func (w *response) ends() bool {
-	return w.r.Close || w.c.server.closing.Load() || w.r.body.leaves() ||
-		w.connection != nil && httpguts.HeaderValuesContainsToken(w.connection, "close") ||
-		!w.duplex.Load() && !w.drain()
-}
-
-// drain takes the content that the handler has not read out of the way of a client
-// that writes all of it before it reads the answer. It reports whether a request can
-// come behind it.
-func (w *response) drain() bool {
 	b := w.r.body
-	if b.over.Load() {
+	switch {
+	case w.closes, w.r.Close, w.c.server.closing.Load(), w.connection != nil && httpguts.HeaderValuesContainsToken(w.connection, "close"):
 		return true
+	case w.duplex.Load(): // the handler may come to the end of the content yet
+		return !b.over.Load() && (b.expects.Load() || b.broken.Load())
 	}
-	if w.c.bound(time.Now().Add(w.c.server.opts.HeaderTimeout)) {
-		defer w.c.setDeadline(time.Time{})
-	}
-	return b.drain()
+	// The content that the handler has not read is in the way of a client that writes
+	// all of it before it reads the answer.
+	return b.leaves() || !b.drainInTime()
 }
 
 func hasContent(status int) bool {
@@ -228,12 +221,11 @@ func now() string {
 func (w *response) describe(length int64, chunked bool) {
 	w.open = false
 	w.length = length
+	w.closes = chunked && !w.bare && w.r.ProtoMinor == 0 // that is the end of the content
 	w.closes = w.ends()
 	out := w.c.out
 	switch {
-	case chunked && w.bare: // as long as it would have been
-	case chunked && w.r.ProtoMinor == 0:
-		w.closes = true // that is its end
+	case chunked && (w.bare || w.r.ProtoMinor == 0): // as long as it would have been, or is
 	case chunked:
 		w.chunked = true
 		out = append(out, "Transfer-Encoding: chunked\r\n"...)
@@ -241,9 +233,9 @@ func (w *response) describe(length int64, chunked bool) {
 		out = append(strconv.AppendInt(append(out, "Content-Length: "...), length, 10), "\r\n"...)
 	}
 	switch {
-	case w.closes && w.r.ProtoMinor > 0:
+	case w.closes && w.r.ProtoMinor > 0 && w.status != http.StatusSwitchingProtocols:
 		out = append(out, "Connection: close\r\n"...)
-	case w.connection != nil:
+	case w.connection != nil && !(w.closes && w.r.ProtoMinor == 0 && httpguts.HeaderValuesContainsToken(w.connection, "keep-alive")):
 		for _, value := range w.connection {
 			out = appendField(out, "Connection", value)
 		}
@@ -264,6 +256,8 @@ func (w *response) Write(p []byte) (int, error) {
 		w.begin(http.StatusOK)
 	}
 	switch {
+	case len(p) == 0:
+		return 0, nil
 	case !hasContent(w.status):
 		return 0, http.ErrBodyNotAllowed
 	case w.length != unknown && w.written+int64(len(p)) > w.length:
@@ -412,6 +406,9 @@ func (w *response) sendAll() error {
 func (w *response) finish() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.c.taken.Load() { // by something that the handler has started
+		return http.ErrHijacked
+	}
 	if !w.begun {
 		w.begin(http.StatusOK)
 	}
@@ -518,6 +515,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taken.Store(true)
+	c.release()
 	return c.Conn, bufio.NewReadWriter(c.in, bufio.NewWriter(c.Conn)), nil
 }
 
@@ -526,7 +524,7 @@ func (w *response) SetReadDeadline(t time.Time) error {
 	if w.over.Load() {
 		return errOver
 	}
-	w.c.setDeadline(t)
+	w.c.limit(w.r.body, t)
 	return nil
 }
 

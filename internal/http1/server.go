@@ -33,6 +33,7 @@ type Server struct {
 	closing atomic.Bool
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
+	aborted bool // what is left was broken off
 }
 
 // New returns a server for a handler. It has to be attached to one of net/http.
@@ -43,17 +44,31 @@ func New(handler http.Handler, o Options) *Server {
 // calls is how many calls have come over a connection of net/http, and where it is in
 // the context of its requests.
 type (
-	calls    struct{ n atomic.Int32 }
+	calls struct {
+		n   atomic.Int32
+		ctx context.Context // of the connection
+	}
 	callsKey struct{}
 )
 
 // Attach makes it the handler of a server, whose connections it takes over when they
-// prove to be such. It is shut down after that server.
+// prove to be such. It is shut down at the same time as that server.
 func (s *Server) Attach(server *http.Server) {
 	server.Handler = s
-	server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, callsKey{}, &calls{})
+	inner := server.ConnContext
+	server.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		if inner != nil {
+			ctx = inner(ctx, nc)
+		}
+		return context.WithValue(ctx, callsKey{}, &calls{ctx: ctx})
 	}
+}
+
+// baseOf returns the context of the connection of a request, which outlasts what
+// net/http does with it.
+func baseOf(r *http.Request) context.Context {
+	before := r.Context().Value(callsKey{}).(*calls)
+	return context.WithValue(before.ctx, http.LocalAddrContextKey, r.Context().Value(http.LocalAddrContextKey))
 }
 
 // ServeHTTP serves a request of net/http.
@@ -87,11 +102,12 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) bool {
 	c := newConn(s, nc, r, given)
 	s.mu.Lock()
 	s.conns[c] = struct{}{}
+	aborted := s.aborted
 	s.mu.Unlock()
-	go func() {
-		defer s.running.Done()
-		c.serve(c.first(r))
-	}()
+	if aborted {
+		c.abort()
+	}
+	go c.serve(c.first(r))
 	return true
 }
 
@@ -125,6 +141,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-over:
 		return nil
 	case <-ctx.Done():
+		s.mu.Lock()
+		s.aborted = true
+		s.mu.Unlock()
 		s.close((*conn).abort)
 		return context.Cause(ctx)
 	}

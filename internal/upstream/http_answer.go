@@ -16,12 +16,14 @@ import (
 // against its request before anybody sees it.
 type document struct {
 	*httpAnswer
-	message *mcp.Message       // nil: it is larger, and was not read to its end
-	head    []byte             // what was read
-	room    *[maxHead + 1]byte // in which the head is; nil: it has its own
-	rest    io.ReadCloser
-	length  int64
-	over    bool
+	message *mcp.Message // nil: it is larger, and was not read to its end
+	head    []byte       // what was read; nil: it was given up
+
+	mu     sync.Mutex
+	room   *[maxHead + 1]byte // in which the head is; nil: it has its own
+	rest   io.ReadCloser
+	length int64
+	over   bool
 }
 
 func (a *httpAnswer) document() (Answer, error) {
@@ -73,20 +75,48 @@ func (d *document) begin() (whole bool, err error) {
 	if d.length >= 0 && int64(n) != d.length {
 		return false, io.ErrUnexpectedEOF
 	}
-	d.head = bytes.Clone(d.head)
-	d.giveBack()
+	d.ownHead(nil)
 	return true, nil
+}
+
+// ownHead gives a document that is read as a whole what is its own.
+func (d *document) ownHead(rest []byte) {
+	whole := append(bytes.Clone(d.head), rest...)
+	d.giveBack()
+	d.head = whole
 }
 
 // heads are for the heads of documents that are handed on as they come.
 var heads = sync.Pool{New: func() any { return new([maxHead + 1]byte) }}
 
-// giveBack gives back the room for the head.
+// giveBack gives back the room for the head, of which nobody reads any more.
 func (d *document) giveBack() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.room != nil {
 		heads.Put(d.room)
-		d.room = nil
+		d.room, d.head = nil, nil
 	}
+}
+
+// headReader reads the head of a document that is handed on as it comes.
+type headReader struct {
+	d  *document
+	at int
+}
+
+func (r *headReader) Read(p []byte) (int, error) {
+	r.d.mu.Lock()
+	defer r.d.mu.Unlock()
+	if r.d.room == nil {
+		return 0, io.ErrClosedPipe
+	}
+	if r.at == len(r.d.head) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.d.head[r.at:])
+	r.at += n
+	return n, nil
 }
 
 // Close gives up what has not come yet.
@@ -101,8 +131,7 @@ func (d *document) whole() error {
 	if err != nil {
 		return err
 	}
-	d.head = append(bytes.Clone(d.head), rest...)
-	d.giveBack()
+	d.ownHead(rest)
 	return nil
 }
 
@@ -141,7 +170,7 @@ func (d *document) Raw() (io.Reader, int64) {
 		return bytes.NewReader(d.message.Body), int64(len(d.message.Body))
 	}
 	return &verified{
-		body: io.MultiReader(bytes.NewReader(d.head), &patientReader{d}), id: d.request.ID,
+		body: io.MultiReader(&headReader{d: d}, &patientReader{d}), id: d.request.ID,
 		check: func(kind string, result bool) error { return d.h.checkType(d.request, kind, result) },
 		fail:  d.fail, bad: d.h.badAnswer,
 	}, d.length

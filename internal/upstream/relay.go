@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"handoff.example/handoff/internal/auth"
 	"handoff.example/handoff/internal/mcp"
@@ -25,13 +26,17 @@ const (
 
 const (
 	lookForRounds = 250 * time.Millisecond
-	maxRounds     = 1000 // that are looked at at once
-	// holderTime is how long a node counts as there without a sign of life. It gives
-	// one after so many looks.
+	roundsAtOnce  = 1000 // that are read
+	// holderTime is how long a node counts as there without a sign of life, and
+	// holderSigns how often it gives one.
 	holderTime  = 15 * time.Second
-	holderLooks = 20
+	holderSigns = holderTime / 3
+	// sendTime is how long a round may take to get into the store.
+	sendTime = 15 * time.Second
 	// storeTime is how long a store may take before what has no need to wait goes on.
 	storeTime = 2 * time.Second
+	// answerTime is how long an answer may take to get into the store.
+	answerTime = 15 * time.Second
 	// fetchTime is how long an answer is there for the node that waits for it.
 	fetchTime = 10 * time.Second
 )
@@ -89,7 +94,7 @@ const (
 )
 
 func (o *round) append(message []byte) []byte {
-	body, _ := json.Marshal(o) // texts and numbers alone
+	body, _ := json.Marshal(o, jsontext.AllowInvalidUTF8(true)) // texts and numbers alone
 	return append(append(body, '\n'), message...)
 }
 
@@ -179,14 +184,15 @@ func (r *relay) serve(h *holder) {
 	defer h.work.Wait()
 	r.announce(h)
 	close(h.known)
-	for n := 1; ; n++ {
+	for told := time.Now(); ; {
 		select {
 		case <-r.stop:
 			h.forget(nil)
 			return
 		case <-every.C:
 		}
-		if n%holderLooks == 0 {
+		if time.Since(told) >= holderSigns {
+			told = time.Now()
 			r.announce(h)
 		}
 		r.look(h)
@@ -210,24 +216,27 @@ func (r *relay) announce(h *holder) {
 
 // look begins with rounds that are new, and gives up those whose clients have left.
 func (r *relay) look(h *holder) {
-	ctx, cancel := context.WithTimeout(context.Background(), holderTime)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 	defer cancel()
-	docs, err := r.docs.Docs(ctx, everything(), spaceRound, h.id()+"/", "", maxRounds)
-	if err != nil {
-		return // the next look will do
-	}
 	there := map[string]bool{}
-	for i := range docs {
-		key := docs[i].Key
-		there[key] = true
-		if h.rounds[key] == nil {
-			ctx, cancel := context.WithCancel(context.Background())
-			h.rounds[key] = cancel
-			h.work.Go(func() { r.carry(ctx, h, &docs[i]) })
+	for after := ""; ; {
+		docs, err := r.docs.Docs(ctx, everything(), spaceRound, h.id()+"/", after, roundsAtOnce)
+		if err != nil {
+			return // the next look will do
 		}
-	}
-	if len(docs) < maxRounds {
-		h.forget(there)
+		for i := range docs {
+			after = docs[i].Key
+			there[after] = true
+			if h.rounds[after] == nil {
+				ctx, cancel := context.WithCancel(context.Background())
+				h.rounds[after] = cancel
+				h.work.Go(func() { r.carry(ctx, h, &docs[i]) })
+			}
+		}
+		if len(docs) < roundsAtOnce {
+			h.forget(there)
+			return
+		}
 	}
 }
 
@@ -263,13 +272,16 @@ func (r *relay) carry(ctx context.Context, h *holder, doc *store.Doc) {
 	r.answer(ctx, doc, r.run(ctx, h, asked, request))
 }
 
-// answer writes what a round has come to, and leaves it until it was fetched or
-// nobody seems to do that. The context is over when the document is gone, or the
-// node goes.
+// answer writes what a round has come to, or at least that this is not known, and
+// leaves it until it was fetched or nobody seems to do that. The context is over when
+// the document is gone, or the node goes.
 func (r *relay) answer(ctx context.Context, doc *store.Doc, body []byte) {
-	write, cancel := context.WithTimeout(context.WithoutCancel(ctx), holderTime)
-	defer cancel()
-	if !r.put(write, doc, body, documentTime) {
+	written := r.write(ctx, doc, body)
+	if !written && doc.Version > 0 { // it is there, and waits
+		written = r.write(ctx, doc, failedRound(nil, errUnwritten))
+	}
+	if !written {
+		r.remove(doc) // which says the same
 		return
 	}
 	fetched := time.NewTimer(fetchTime)
@@ -279,6 +291,18 @@ func (r *relay) answer(ctx context.Context, doc *store.Doc, body []byte) {
 	case <-fetched.C:
 		r.remove(doc)
 	}
+}
+
+// errUnwritten says that a round was made, and the store did not take the answer.
+var errUnwritten = &Error{
+	Kind:  ErrOutcomeUnknown,
+	Reply: &mcp.Error{Code: mcp.CodeOutcomeUnknown, Message: "The answer of the server was lost; whether it has done what was asked is not known"},
+}
+
+func (r *relay) write(ctx context.Context, doc *store.Doc, body []byte) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+	defer cancel()
+	return r.put(ctx, doc, body, documentTime)
 }
 
 // run makes a round as if its client had come here.
@@ -332,6 +356,15 @@ func (r *relay) put(ctx context.Context, doc *store.Doc, body []byte, lasts time
 			return false
 		}
 	}
+}
+
+// expire removes a document unless it has changed.
+func (r *relay) expire(ctx context.Context, doc *store.Doc) {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	over := *doc
+	over.Expires = time.Now()
+	_ = r.docs.PutDoc(ctx, &over) // it goes with time else
 }
 
 // remove removes a document, which else goes with time.

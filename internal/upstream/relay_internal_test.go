@@ -40,8 +40,10 @@ type shelf struct {
 // losable is a shelf that can be lost.
 type losable struct {
 	*shelf
-	down   atomic.Bool
-	before func(*store.Doc) // something is written; nil: nothing happens
+	down    atomic.Bool
+	before  func(*store.Doc) // something is written; nil: nothing happens
+	slow    time.Duration    // lists are
+	refuses string           // what has that in it; "": nothing
 }
 
 var errLost = errors.New("lost")
@@ -71,6 +73,7 @@ func (l *losable) Doc(_ context.Context, _ store.Scope, space, key string) (*sto
 }
 
 func (l *losable) Docs(_ context.Context, _ store.Scope, space, prefix, _ string, _ int) (list []store.Doc, err error) {
+	time.Sleep(l.slow)
 	if err := l.enter(); err != nil {
 		return nil, err
 	}
@@ -86,6 +89,9 @@ func (l *losable) Docs(_ context.Context, _ store.Scope, space, prefix, _ string
 func (l *losable) PutDoc(_ context.Context, d *store.Doc) error {
 	if l.before != nil {
 		l.before(d)
+	}
+	if l.refuses != "" && strings.Contains(string(d.Body), l.refuses) {
+		return errLost
 	}
 	if err := l.enter(); err != nil {
 		return err
@@ -236,6 +242,47 @@ func TestHolderIsCutOff(t *testing.T) {
 		}
 		if m, err := w.round(t, w.b, "{}"); err != nil || m.ParamString("requestState") != w.state {
 			t.Errorf("the node is not there again: %v, %v", m, err)
+		}
+	})
+}
+
+// A node that is there is not thought to be gone because its store is slow.
+func TestHolderWithASlowStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newBench(t)
+		w.at.slow = storeTime - time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		answer, err := w.b.resume(ctx, roundOf(w.state, `{"input-1":{"action":"decline"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := lastOf(answer); errors.Is(err, errHolder) || ctx.Err() == nil {
+			t.Errorf("got %v", err)
+		}
+		if len(w.tape.told) == 0 {
+			t.Error("the server was told nothing")
+		}
+	})
+}
+
+// A round whose answer the store does not take is not waited for without end.
+func TestAnswerThatIsNotTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newBench(t)
+		w.at.refuses = string(roundAnswered)
+		began := time.Now()
+		if _, err := w.round(t, w.b, "{}"); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took > 2*answerTime+time.Second {
+			t.Errorf("it took %s", took)
+		}
+		w.at.refuses = `"requestState"` // the answer itself, but not that there is none
+		if _, err := w.round(t, w.b, "{}"); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("got %v", err)
 		}
 	})
 }

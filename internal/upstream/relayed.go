@@ -58,9 +58,9 @@ func (r *relay) send(ctx context.Context, t *target, holder string, q *Request) 
 		a.doc.Tenant, a.doc.Owner = p.Tenant, p.Subject
 		asked.Caller = &auth.Principal{Tenant: p.Tenant, Issuer: p.Issuer, Subject: p.Subject}
 	}
-	ctx, cancel := context.WithTimeout(ctx, holderTime)
+	write, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
-	if !r.put(ctx, a.doc, asked.append(q.Message.Body), documentTime) {
+	if !r.put(write, a.doc, asked.append(q.Message.Body), documentTime) {
 		a.Close()
 		return nil, a.unknown()
 	}
@@ -110,7 +110,7 @@ func (a *relayed) gone() bool {
 	}
 	silent := time.Since(a.seen) > holderTime
 	if silent {
-		a.r.remove(a.holder) // nobody else has to wait; one that is there says so again
+		a.r.expire(a.ctx, a.holder) // nobody else has to wait
 	}
 	return silent || errors.Is(err, store.ErrNotFound)
 }
