@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,11 +19,23 @@ import (
 )
 
 // tape is a link that keeps what the server is told.
-type tape struct{ told []string }
+type tape struct {
+	mu   sync.Mutex
+	told []string
+}
 
 func (l *tape) tell(_ context.Context, body []byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.told = append(l.told, string(body))
 	return nil
+}
+
+// heard is what the server was told so far.
+func (l *tape) heard() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.told)
 }
 func (*tape) call(*legacyCall, []byte) error { return nil }
 func (*tape) listen() <-chan struct{}        { return nil }
@@ -42,8 +55,8 @@ type losable struct {
 	*shelf
 	down    atomic.Bool
 	before  func(*store.Doc) // something is written; nil: nothing happens
-	slow    time.Duration    // lists are
-	refuses string           // what has that in it; "": nothing
+	slow    atomic.Int64     // how long a list takes, in nanoseconds
+	refuses atomic.Value     // what has that string in it
 }
 
 var errLost = errors.New("lost")
@@ -73,7 +86,7 @@ func (l *losable) Doc(_ context.Context, _ store.Scope, space, key string) (*sto
 }
 
 func (l *losable) Docs(_ context.Context, _ store.Scope, space, prefix, _ string, _ int) (list []store.Doc, err error) {
-	time.Sleep(l.slow)
+	time.Sleep(time.Duration(l.slow.Load()))
 	if err := l.enter(); err != nil {
 		return nil, err
 	}
@@ -90,7 +103,7 @@ func (l *losable) PutDoc(_ context.Context, d *store.Doc) error {
 	if l.before != nil {
 		l.before(d)
 	}
-	if l.refuses != "" && strings.Contains(string(d.Body), l.refuses) {
+	if part, ok := l.refuses.Load().(string); ok && strings.Contains(string(d.Body), part) {
 		return errLost
 	}
 	if err := l.enter(); err != nil {
@@ -203,8 +216,8 @@ func TestHeldCallExpires(t *testing.T) {
 		m, err := w.round(t, w.b, "{}")
 		w.refused(t, m, err)
 		synctest.Wait()
-		if len(w.tape.told) != 1 || !strings.Contains(w.tape.told[0], mcp.NotifyCancelled) {
-			t.Errorf("the server was told %q", w.tape.told)
+		if len(w.tape.heard()) != 1 || !strings.Contains(w.tape.heard()[0], mcp.NotifyCancelled) {
+			t.Errorf("the server was told %q", w.tape.heard())
 		}
 		time.Sleep(2 * lookForRounds)
 		synctest.Wait()
@@ -237,8 +250,8 @@ func TestHolderIsCutOff(t *testing.T) {
 		w.at.down.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(w.tape.told) != 0 {
-			t.Errorf("the server was told %q", w.tape.told)
+		if len(w.tape.heard()) != 0 {
+			t.Errorf("the server was told %q", w.tape.heard())
 		}
 		if m, err := w.round(t, w.b, "{}"); err != nil || m.ParamString("requestState") != w.state {
 			t.Errorf("the node is not there again: %v, %v", m, err)
@@ -251,7 +264,7 @@ func TestHolderWithASlowStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newBench(t)
-		w.at.slow = storeTime - time.Millisecond
+		w.at.slow.Store(int64(storeTime - time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		answer, err := w.b.resume(ctx, roundOf(w.state, `{"input-1":{"action":"decline"}}`))
@@ -261,7 +274,8 @@ func TestHolderWithASlowStore(t *testing.T) {
 		if _, err := lastOf(answer); errors.Is(err, errHolder) || ctx.Err() == nil {
 			t.Errorf("got %v", err)
 		}
-		if len(w.tape.told) == 0 {
+		synctest.Wait()
+		if len(w.tape.heard()) == 0 {
 			t.Error("the server was told nothing")
 		}
 	})
@@ -272,7 +286,7 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newBench(t)
-		w.at.refuses = string(roundAnswered)
+		w.at.refuses.Store(string(roundAnswered))
 		began := time.Now()
 		if _, err := w.round(t, w.b, "{}"); !errors.Is(err, ErrOutcomeUnknown) {
 			t.Errorf("got %v", err)
@@ -280,7 +294,7 @@ func TestAnswerThatIsNotTaken(t *testing.T) {
 		if took := time.Since(began); took > 2*answerTime+time.Second {
 			t.Errorf("it took %s", took)
 		}
-		w.at.refuses = `"requestState"` // the answer itself, but not that there is none
+		w.at.refuses.Store(`"requestState"`) // the answer itself, but not that there is none
 		if _, err := w.round(t, w.b, "{}"); !errors.Is(err, ErrOutcomeUnknown) {
 			t.Errorf("got %v", err)
 		}
