@@ -222,15 +222,11 @@ func (c *conn) retire() {
 // abort breaks the connection off.
 func (c *conn) abort() { _ = c.Close() }
 
-// setDeadline bounds the reads from now on. The connection hears of it when there is
-// something to wait for.
+// setDeadline bounds the reads from now on.
 func (c *conn) setDeadline(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deadline = t
-	if c.reading {
-		c.enforce()
-	}
+	c.bind(t)
 }
 
 // limit bounds the reads of content, as its handler says. Nobody reads it when it is
@@ -238,12 +234,8 @@ func (c *conn) setDeadline(t time.Time) {
 func (c *conn) limit(b *body, t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if b.over.Load() {
-		return
-	}
-	c.deadline = t
-	if c.reading {
-		c.enforce()
+	if !b.over.Load() {
+		c.bind(t)
 	}
 }
 
@@ -251,12 +243,21 @@ func (c *conn) limit(b *body, t time.Time) {
 // has.
 func (c *conn) bound(t time.Time) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	free := c.deadline.IsZero()
-	c.mu.Unlock()
 	if free {
-		c.setDeadline(t)
+		c.bind(t)
 	}
 	return free
+}
+
+// bind sets the deadline. The connection hears of it when there is something to wait
+// for.
+func (c *conn) bind(t time.Time) {
+	c.deadline = t
+	if c.reading {
+		c.enforce()
+	}
 }
 
 // enforce tells the connection of the deadline.

@@ -131,7 +131,7 @@ func (w *response) begin(status int) {
 func (w *response) ends() bool {
 	b := w.r.body
 	switch {
-	case w.closes, w.r.Close, w.c.server.closing.Load(), w.connection != nil && httpguts.HeaderValuesContainsToken(w.connection, "close"):
+	case w.r.Close, w.c.server.closing.Load(), w.connection != nil && httpguts.HeaderValuesContainsToken(w.connection, "close"):
 		return true
 	case w.duplex.Load(): // the handler may come to the end of the content yet
 		return !b.over.Load() && (b.expects.Load() || b.broken.Load())
@@ -221,8 +221,8 @@ func now() string {
 func (w *response) describe(length int64, chunked bool) {
 	w.open = false
 	w.length = length
-	w.closes = chunked && !w.bare && w.r.ProtoMinor == 0 // that is the end of the content
-	w.closes = w.ends()
+	endless := chunked && !w.bare && w.r.ProtoMinor == 0 // but for the end of the connection
+	w.closes = endless || w.ends()
 	out := w.c.out
 	switch {
 	case chunked && (w.bare || w.r.ProtoMinor == 0): // as long as it would have been, or is
@@ -285,10 +285,9 @@ func (w *response) put(p []byte) error {
 		}
 		return w.put(p)
 	case w.chunked:
-		if err := w.putChunk(c.held); err != nil {
+		if err := w.putHeld(); err != nil {
 			return err
 		}
-		c.held = c.held[:0]
 		return w.putChunk(p)
 	}
 	return w.push(p, "")
